@@ -1,0 +1,208 @@
+/* slurm-dsgd: synchronous data-parallel SGD that does not wait for stragglers.
+ *
+ * A program computes the gradient of its share of a step, hands it over, and
+ * applies the means that come back.  Every worker applies the same means in the
+ * same order, so that replicas stay bit-identical; a worker that was late for
+ * a step finds the means it missed, one by one.
+ *
+ *     struct dsgd_options opt;
+ *     dsgd_options_init(&opt, &err);
+ *     opt.grad_elems = n;
+ *     dsgd_mpi_open(MPI_COMM_WORLD, &opt, &d, &err);     (dsgd_mpi.h)
+ *     dsgd_register(d, params, bytes, &err);
+ *     while ((rc = dsgd_step_begin(d, &step)) == DSGD_OK) {
+ *         for (… micro-batches …)
+ *             if (dsgd_poll(d, done, total) == DSGD_ABANDON)
+ *                 break;
+ *         dsgd_reduce(d, grad, n, samples);
+ *         while ((rc = dsgd_next_mean(d, &m)) == DSGD_OK)
+ *             update(params, m.grad, m.lr_scale);
+ *         if (rc == DSGD_EPOCH_END)
+ *             evaluate();
+ *     }
+ *     dsgd_close(d);
+ *
+ * Steps count from 1, epochs from 0.  A handle belongs to the thread that
+ * opened it: no function here may be called from two threads at a time on the
+ * same handle.  Functions that return enum dsgd_err return DSGD_E_STATE when
+ * called out of the order shown above. */
+#ifndef DSGD_H
+#define DSGD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "dsgd_error.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct dsgd;
+
+enum dsgd_sampler {
+    DSGD_SAMPLER_RANGES = 0, /* the coordinator hands out ranges of [0, n) */
+    DSGD_SAMPLER_NONE = 1    /* the program has a data loader of its own */
+};
+
+enum dsgd_late {
+    DSGD_LATE_REQUEUE = 0, /* a dropped range goes back into the epoch */
+    DSGD_LATE_DROP = 1     /* it is not seen in this epoch */
+};
+
+/* What every worker of a run must agree on; dsgd_mpi_open compares. */
+struct dsgd_options {
+    size_t grad_elems;       /* floats in a gradient; required, >= 1 */
+    char cutoff[64];         /* full | static:K | static:P% | order | dynamic |
+                              dry | replay:FILE */
+    size_t min_contributors; /* a step is never cut below this; 0: no limit */
+    char model[256];         /* timing model file, "" for the installed one */
+    char record[256];        /* directory or .dsgd file; "off" or "": none */
+    enum dsgd_late late;     /* what happens to the samples of a cut worker */
+
+    enum dsgd_sampler sampler;
+    uint64_t n_samples; /* size of the data set, for DSGD_SAMPLER_RANGES */
+    uint64_t batch;     /* samples of one worker's share of a step */
+    uint64_t epochs;    /* the run ends after so many; 0: no limit */
+    uint64_t max_steps; /* the run ends after so many; 0: no limit */
+
+    size_t ring_bytes;     /* means kept for late workers, bytes a node */
+    double hard_timeout_s; /* > 0: fixed; 0: from the observed run-times */
+    char program[64];      /* for the record */
+    char description[256]; /* for the record: what is trained, how */
+};
+
+/* One worker's share of a step. */
+struct dsgd_step {
+    uint64_t index;        /* 1, 2, … */
+    uint64_t epoch;        /* 0, 1, … */
+    uint64_t first_sample; /* position in this epoch's order, see below */
+    uint64_t n_samples;    /* may be 0: sit this step out, but call
+                              dsgd_reduce with 0 samples */
+};
+
+/* A mean gradient.  grad stays valid until the next dsgd_* call. */
+struct dsgd_mean {
+    const float *grad;     /* [grad_elems], mean over contributing samples */
+    uint64_t step;         /* the step it belongs to */
+    uint64_t epoch;        /* that step's epoch */
+    uint64_t samples;      /* contributing samples */
+    uint32_t contributors; /* contributing workers */
+    double lr_scale;       /* multiply the learning rate by it; 1 so far */
+    bool epoch_end;        /* the last step of its epoch */
+};
+
+/* Fill opt from built-in defaults, dsgd.conf, the plugin's defaults, DSGD_*
+ * variables and the srun option, in rising precedence.
+ *   opt  out  every field set; grad_elems, n_samples, batch are 0
+ * Local.  Errors: DSGD_E_USAGE (a value that can't be read: the text names the
+ * variable or the file and line), DSGD_E_IO (DSGD_CONF names a file that can't
+ * be read). */
+enum dsgd_err dsgd_options_init(struct dsgd_options *opt,
+                                struct dsgd_error *err);
+
+/* Open a run of one worker, in a program without MPI.  dsgd_mpi_open in
+ * dsgd_mpi.h opens one of many.
+ *   opt  in
+ *   d    out  NULL on error; ends with dsgd_close
+ * Local.  Starts a thread.  Errors: DSGD_E_USAGE (a bad option), DSGD_E_NOMEM,
+ * DSGD_E_NOSPACE (/dev/shm is full), DSGD_E_NOMODEL, DSGD_E_LAUNCH (this is one
+ * of several tasks, which need MPI). */
+enum dsgd_err dsgd_open(const struct dsgd_options *opt, struct dsgd **d,
+                        struct dsgd_error *err);
+
+/* Declare replicated state: bytes that are a function of the means applied so
+ * far (parameters, momentum, running statistics, counters), the same on every
+ * worker.  It is what checksums compare and what a worker that fell too far
+ * behind is given.  Call it before the first dsgd_step_begin, in the same order
+ * with the same sizes on every worker.  The memory stays the caller's and must
+ * outlive the handle.
+ * Local.  Errors: DSGD_E_STATE (after the first step), DSGD_E_NOMEM. */
+enum dsgd_err dsgd_register(struct dsgd *d, void *state, size_t bytes,
+                            struct dsgd_error *err);
+
+/* Begin the next step.  Blocks (asleep) until it has started.
+ *   step  out
+ * Returns DSGD_OK, DSGD_END when the run is over, or an error.  Means that are
+ * still missing then must have been taken with dsgd_next_mean. */
+enum dsgd_err dsgd_step_begin(struct dsgd *d, struct dsgd_step *step);
+
+/* Between micro-batches: is this worker's work still wanted?
+ *   done, total  in  micro-batches (or samples) finished and wanted
+ * Does not block, no system call.  Returns DSGD_GO_ON or DSGD_ABANDON: stop,
+ * and call dsgd_reduce with the samples that were processed; they are not
+ * used. */
+enum dsgd_err dsgd_poll(struct dsgd *d, uint64_t done, uint64_t total);
+
+/* The shared memory that holds this worker's gradient sum, to compute in place:
+ * pass the same pointer to dsgd_reduce and nothing is copied.
+ * Returns [grad_elems] floats, valid until dsgd_reduce, contents undefined. */
+float *dsgd_grad_buffer(struct dsgd *d);
+
+/* Hand over this step's gradient.
+ *   grad     [n] in  SUM of the per-sample gradients (not their mean)
+ *   n        in      opt.grad_elems
+ *   samples  in      how many samples grad sums over; 0: nothing to give
+ * Does not block.  Errors: DSGD_E_RANGE (n is not grad_elems; more samples than
+ * this step's share), DSGD_E_STATE. */
+enum dsgd_err dsgd_reduce(struct dsgd *d, const float *grad, size_t n,
+                          uint64_t samples);
+
+/* The next mean that this worker has not applied.  Blocks (asleep) until the
+ * step handed over by dsgd_reduce is closed.
+ *   mean  out  set when DSGD_OK is returned; all of it must be applied
+ * Returns DSGD_OK; DSGD_UP_TO_DATE (begin the next step); DSGD_EPOCH_END (the
+ * same, and an epoch ended since the last step began: its evaluation time
+ * counts against nobody); DSGD_RESYNCED (the registered state was overwritten,
+ * there is nothing to apply: call again); DSGD_END; or an error. */
+enum dsgd_err dsgd_next_mean(struct dsgd *d, struct dsgd_mean *mean);
+
+/* The drop-in for MPI_Allreduce: hand over a gradient, get the mean of the
+ * step.
+ *   grad     [n] in   sum of the per-sample gradients
+ *                out  mean over the contributing samples
+ *   n        in       opt.grad_elems
+ *   samples  in       >= 1; 1 makes the result the mean over the workers
+ * Needs DSGD_SAMPLER_NONE.  Blocks (asleep).  Returns DSGD_OK; DSGD_BEHIND: as
+ * DSGD_OK, and this worker was late, so apply the mean and call again at once
+ * (grad is then only written); DSGD_END; or an error. */
+enum dsgd_err dsgd_allreduce(struct dsgd *d, float *grad, size_t n,
+                             uint64_t samples);
+
+/* Leave the run and free the handle; dsgd_close(NULL) is fine.  Blocks until
+ * the record is complete when this worker carries its node's aggregator.
+ * Before the end of the run it means that this worker gives no more. */
+enum dsgd_err dsgd_close(struct dsgd *d);
+
+/* This worker's number, the number of workers, and their node count. */
+uint32_t dsgd_rank(const struct dsgd *d);
+uint32_t dsgd_size(const struct dsgd *d);
+uint32_t dsgd_nodes(const struct dsgd *d);
+
+/* A position of an epoch's order to a sample: a permutation of [0, n) that
+ * depends on seed and epoch alone, so that all workers agree without storing
+ * it.  A Feistel network over the next power of four, walking cycles back into
+ * [0, n).
+ *   position  in  < n
+ * Local, constant memory.  Returns a sample index < n. */
+uint64_t dsgd_shuffle(uint64_t seed, uint64_t epoch, uint64_t n,
+                      uint64_t position);
+
+/* What a run has done so far, the same on every worker of a node. */
+struct dsgd_progress {
+    uint64_t steps;          /* published */
+    uint64_t unique_samples; /* contributed so far */
+    double elapsed_s;        /* since the first step started, pauses at step
+                                boundaries (evaluation) left out */
+};
+void dsgd_progress(const struct dsgd *d, struct dsgd_progress *progress);
+
+/* The last error of a call on d that has no struct dsgd_error of its own. */
+const char *dsgd_error_text(const struct dsgd *d);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

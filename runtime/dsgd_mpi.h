@@ -1,0 +1,43 @@
+/* Opening a slurm-dsgd run in an MPI program. */
+#ifndef DSGD_MPI_H
+#define DSGD_MPI_H
+
+#include <mpi.h>
+
+#include "dsgd.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Start MPI with the thread level that dsgd_mpi_open needs, and check that the
+ * processes were started as one MPI job.
+ *   argc, argv  in out  as for MPI_Init; may be NULL
+ * Collective.  Errors: DSGD_E_MPI (MPI_THREAD_MULTIPLE is not granted),
+ * DSGD_E_LAUNCH (Slurm started several tasks, MPI knows of one: the text names
+ * --mpi=pmix; MPI is finalized again then). */
+enum dsgd_err dsgd_mpi_init(int *argc, char ***argv, struct dsgd_error *err);
+
+/* Open a run whose workers are the ranks of comm.  The first rank of each node
+ * also carries the node's aggregator, in a thread; the one of rank 0 is the
+ * coordinator.
+ *   comm  in   duplicated; every rank of it must call
+ *   opt   in   the same on every rank
+ *   d     out  NULL on error; ends with dsgd_close, before MPI_Finalize
+ * Collective and blocking: an error on one rank is an error on all, and the
+ * text is that of the first rank that failed.  Errors: DSGD_E_USAGE (a bad
+ * option, K larger than the ranks, options that differ between ranks),
+ * DSGD_E_NOMEM, DSGD_E_NOSPACE (/dev/shm of a node is full), DSGD_E_MPI,
+ * DSGD_E_NOMODEL. */
+enum dsgd_err dsgd_mpi_open(MPI_Comm comm, const struct dsgd_options *opt,
+                            struct dsgd **d, struct dsgd_error *err);
+
+/* End MPI as dsgd-train does: a run may have left a stuck rank behind, whose
+ * own call never comes; nothing here waits for it.  After dsgd_close. */
+enum dsgd_err dsgd_mpi_finalize(struct dsgd_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,44 @@
+/* Names of the environment variables.  The one header that the SPANK plugin
+ * shares with the runtime.
+ *
+ * The plugin writes and clears DSGD_LAUNCH_* only.  A user's own DSGD_* are
+ * never touched.  Precedence, lowest first: built-in default, dsgd.conf,
+ * plugstack.conf (DSGD_LAUNCH_DEFAULT_*), DSGD_*, option (DSGD_LAUNCH_*). */
+#ifndef DSGD_NAMES_H
+#define DSGD_NAMES_H
+
+/* From the plugin to the tasks. */
+#define DSGD_LAUNCH_PREFIX         "DSGD_LAUNCH_"
+#define DSGD_LAUNCH_VERSION        "DSGD_LAUNCH_VERSION" /* "1" */
+#define DSGD_LAUNCH_CUTOFF         "DSGD_LAUNCH_CUTOFF"  /* --dsgd-cutoff */
+#define DSGD_LAUNCH_MIN            "DSGD_LAUNCH_MIN"     /* --dsgd-min */
+#define DSGD_LAUNCH_MODEL          "DSGD_LAUNCH_MODEL"   /* --dsgd-model */
+#define DSGD_LAUNCH_RECORD         "DSGD_LAUNCH_RECORD"  /* --dsgd-record */
+#define DSGD_LAUNCH_DEFAULT_CUTOFF "DSGD_LAUNCH_DEFAULT_CUTOFF"
+#define DSGD_LAUNCH_DEFAULT_MIN    "DSGD_LAUNCH_DEFAULT_MIN"
+#define DSGD_LAUNCH_DEFAULT_MODEL  "DSGD_LAUNCH_DEFAULT_MODEL"
+#define DSGD_LAUNCH_DEFAULT_RECORD "DSGD_LAUNCH_DEFAULT_RECORD"
+#define DSGD_LAUNCH_TELEMETRY      "DSGD_LAUNCH_TELEMETRY" /* see below */
+
+/* From the user. */
+#define DSGD_CUTOFF       "DSGD_CUTOFF"       /* as --dsgd-cutoff */
+#define DSGD_MIN          "DSGD_MIN"          /* as --dsgd-min */
+#define DSGD_MODEL        "DSGD_MODEL"        /* as --dsgd-model */
+#define DSGD_RECORD       "DSGD_RECORD"       /* as --dsgd-record */
+#define DSGD_LATE         "DSGD_LATE"         /* requeue | drop */
+#define DSGD_RING_BYTES   "DSGD_RING_BYTES"   /* bytes of ring a node */
+#define DSGD_HARD_TIMEOUT "DSGD_HARD_TIMEOUT" /* seconds, fixed */
+#define DSGD_MODEX        "DSGD_MODEX"        /* auto | pmix | mpi */
+#define DSGD_CONF         "DSGD_CONF"         /* path of dsgd.conf */
+
+/* DSGD_LAUNCH_TELEMETRY is one line of text,
+ *     1;<unix time, seconds>;<name>=<value>;<name>=;…
+ * a feature a field, in any order; an empty value means "not valid on this
+ * node" (the source is missing, or is the host's and not the node's).  The
+ * reader takes it as untrusted text and skips what it does not know. */
+#define DSGD_TELEMETRY_FEATURES                                                \
+    "other_cpu", "load1", "psi_cpu", "psi_io", "psi_mem", "throttle", "steal", \
+        "co_jobs"
+#define DSGD_N_TELEMETRY 8
+
+#endif
