@@ -71,6 +71,12 @@ struct dsgd_options {
     double hard_timeout_s; /* > 0: fixed; 0: from the observed run-times */
     char program[64];      /* for the record */
     char description[256]; /* for the record: what is trained, how */
+
+    /* Told of what goes wrong without stopping the run (the record, replicas
+     * that differ), one line at a time, from the coordinator's thread in rank
+     * 0.  NULL: not told.  The only fields that may differ between ranks. */
+    void (*warn)(void *context, const char *text);
+    void *warn_context;
 };
 
 /* One worker's share of a step. */

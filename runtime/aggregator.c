@@ -1,0 +1,401 @@
+#include "aggregator.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "error.h"
+#include "message.h"
+#include "state.h"
+#include "sys.h"
+
+enum { EVENTS = 256 }; /* in one message */
+
+/* A nap starts short and doubles while nothing comes: a round trip of a few
+ * tenths of a millisecond while busy, two per cent of a core while idle. */
+#define NAP_FIRST_NS UINT64_C(50000)
+#define NAP_LAST_NS  UINT64_C(1000000)
+#define NAP_ALONE_NS UINT64_C(50000000) /* no peers: the bell wakes */
+#define LIFE_EVERY_S 0.5
+
+struct aggregator {
+    struct seg_header *h;
+    struct node *node;
+    uint32_t index;
+    struct transport *t;
+    struct coordinator *c; /* NULL on other nodes */
+    struct own_clock clock;
+    pthread_t thread;
+    bool started, joined;
+    _Atomic size_t state_bytes;
+
+    struct msg_event *events; /* [EVENTS], not yet sent */
+    uint32_t n_events;
+    float *sum;        /* [grad_elems], other nodes */
+    uint64_t sum_step; /* what sum holds; 0: nothing */
+    uint32_t sum_attempt;
+    bool sum_waits;  /* to be sent */
+    uint8_t *stuck;  /* [n_local] */
+    float *silent_s; /* [n_local] */
+    struct state_copy incoming;
+    struct state_copy state; /* what this aggregator announced */
+    bool wants_state;
+
+    double life_s, end_s, hard_timeout_s;
+    bool ended, bye_sent, may_reap, finished;
+};
+
+void aggregator_destroy(struct aggregator *a)
+{
+    if (!a)
+        return;
+    if (a->t)
+        a->t->ops->destroy(a->t);
+    coordinator_destroy(a->c);
+    node_destroy(a->node);
+    state_drop(&a->incoming);
+    state_drop(&a->state);
+    free(a->events);
+    free(a->sum);
+    free(a->stuck);
+    free(a->silent_s);
+    free(a);
+}
+
+enum dsgd_err aggregator_create(struct aggregator_config *config,
+                                struct aggregator **out, struct dsgd_error *err)
+{
+    struct aggregator *a = calloc(1, sizeof *a);
+    enum dsgd_err rc;
+    *out = NULL;
+    if (!a)
+        return error_set(err, DSGD_E_NOMEM, "aggregator: no memory");
+    a->incoming.fd = a->state.fd = -1;
+    a->h = config->seg->h;
+    a->index = config->node_index;
+    own_clock_init(&a->clock);
+    rc = node_create(config->seg, &a->node, err);
+    if (rc == DSGD_OK) {
+        uint32_t n = node_size(a->node);
+        a->events = calloc(EVENTS, sizeof *a->events);
+        a->stuck = calloc(n, sizeof *a->stuck);
+        a->silent_s = calloc(n, sizeof *a->silent_s);
+        if (!config->coord)
+            a->sum = calloc(node_grad_elems(a->node), sizeof *a->sum);
+        if (!a->events || !a->stuck || !a->silent_s ||
+            (!config->coord && !a->sum))
+            rc = error_set(err, DSGD_E_NOMEM, "aggregator: no memory");
+    }
+    if (rc == DSGD_OK && config->coord) {
+        config->coord->node = a->node;
+        config->coord->transport = config->transport;
+        config->coord->clock = &a->clock;
+        rc = coordinator_create(config->coord, &a->c, err);
+    }
+    if (rc != DSGD_OK) {
+        aggregator_destroy(a);
+        return rc;
+    }
+    a->t = config->transport;
+    *out = a;
+    return DSGD_OK;
+}
+
+void aggregator_record(struct aggregator *a, struct record *record)
+{
+    coordinator_record(a->c, record);
+}
+
+void aggregator_state_bytes(struct aggregator *a, size_t bytes)
+{
+    atomic_store(&a->state_bytes, bytes);
+}
+
+static bool send(struct aggregator *a, const struct msg *m, const void *body,
+                 size_t bytes)
+{
+    return a->t->ops->control(a->t, 0, m, body, bytes);
+}
+
+/* A worker's ring no longer has what it lacks: another worker of the node
+ * copies its state, or else the coordinator is asked for one. */
+static void find_state(struct aggregator *a, const struct msg_event *e)
+{
+    const struct seg_state *box = node_state_box(a->node);
+    struct seg_mean about;
+    uint64_t announced = atomic_load(&box->step);
+
+    if (announced > e->step && (announced > node_published(a->node) ||
+                                node_mean(a->node, announced, &about)))
+        return; /* a usable copy is there */
+    if (!node_ask_state(a->node, e->worker))
+        a->wants_state = true;
+}
+
+/* Pass the workers' events on.  What can't be sent stays where it is. */
+static bool pump_events(struct aggregator *a, double now_s)
+{
+    bool did = false;
+
+    while (a->n_events < EVENTS &&
+           node_event(a->node, &a->events[a->n_events])) {
+        const struct msg_event *e = &a->events[a->n_events++];
+        if (e->kind == SEG_EVENT_BEHIND)
+            find_state(a, e);
+        if (e->kind == SEG_EVENT_RESYNCED)
+            a->wants_state = false;
+        did = true;
+    }
+    if (!a->n_events)
+        return did;
+    if (a->c) {
+        coordinator_events(a->c, 0, a->events, a->n_events, now_s);
+        a->n_events = 0;
+        return true;
+    }
+    struct msg m = {.kind = MSG_EVENTS, .count = a->n_events};
+    if (send(a, &m, a->events, a->n_events * sizeof *a->events))
+        a->n_events = 0;
+    return did;
+}
+
+static void pump_life(struct aggregator *a, double now_s)
+{
+    struct msg m = {.kind = MSG_LIFE, .count = node_size(a->node)};
+
+    if (now_s - a->life_s < LIFE_EVERY_S)
+        return;
+    a->life_s = now_s;
+    node_life(a->node, a->silent_s);
+    m.u.node.published = node_published(a->node);
+    m.u.node.state_bytes = atomic_load(&a->state_bytes);
+    m.u.node.wants_state = a->wants_state;
+    if (a->c)
+        coordinator_life(a->c, 0, a->silent_s, &m, now_s);
+    else
+        send(a, &m, a->silent_s, m.count * sizeof *a->silent_s);
+}
+
+static bool pump_sum(struct aggregator *a)
+{
+    size_t elems = node_grad_elems(a->node);
+    struct msg m = {.kind = MSG_SUM,
+                    .count = (uint32_t)elems,
+                    .attempt = a->sum_attempt,
+                    .step = a->sum_step};
+
+    if (!a->sum_waits || !a->t->ops->bulk_idle(a->t, 0))
+        return false;
+    a->t->ops->bulk(a->t, 0, &m, NULL, 0, a->sum, elems * sizeof *a->sum);
+    a->sum_waits = false;
+    return true;
+}
+
+static void on_close(struct aggregator *a, const struct msg *m,
+                     const uint8_t *mask, size_t bytes)
+{
+    if (m->step <= node_published(a->node) || bytes != node_size(a->node))
+        return; /* this node was taken out of that step */
+    node_sum(a->node, mask, a->sum);
+    a->sum_step = m->step;
+    a->sum_attempt = m->attempt;
+    a->sum_waits = true;
+}
+
+static void on_publish(struct aggregator *a, const struct msg *m,
+                       const void *body, size_t bytes)
+{
+    size_t shares = node_size(a->node) * sizeof(struct msg_share);
+    size_t mean = node_grad_elems(a->node) * sizeof(float);
+
+    if (bytes != shares + mean || m->step != node_published(a->node) + 1)
+        return;
+    memcpy(node_reserve(a->node), (const char *)body + shares, mean);
+    a->hard_timeout_s = m->u.mean.hard_timeout_s;
+    a->sum_waits = false;
+    node_publish(a->node, m, body);
+}
+
+static void on_state(struct aggregator *a, const struct msg *m,
+                     const void *body, size_t bytes)
+{
+    size_t at = m->u.state.offset, total = m->u.state.total;
+
+    if (at == 0) {
+        state_drop(&a->incoming);
+        if (state_make(total, &a->incoming, NULL) != DSGD_OK)
+            return;
+    }
+    if (a->incoming.fd < 0 || a->incoming.bytes != total || at > total ||
+        bytes != m->u.state.bytes || bytes > total - at)
+        return;
+    memcpy(a->incoming.data + at, body, bytes);
+    if (!(m->flags & MSG_LAST))
+        return;
+    state_announce(node_state_box(a->node), &a->incoming, m->step);
+    state_drop(&a->state);
+    a->state = a->incoming;
+    a->incoming.fd = -1;
+    a->wants_state = false;
+    node_jump(a->node, m->step);
+    sys_futex_ring(&a->h->worker_bell);
+}
+
+/* What other nodes say to the coordinator. */
+static void on_coordinator(struct aggregator *a, uint32_t node,
+                           const struct msg *m, const void *body)
+{
+    double now_s = own_clock_s(&a->clock);
+
+    switch (m->kind) {
+    case MSG_EVENTS:
+        coordinator_events(a->c, node, body, m->count, now_s);
+        break;
+    case MSG_LIFE:
+        coordinator_life(a->c, node, body, m, now_s);
+        break;
+    case MSG_SUM:
+        coordinator_sum(a->c, node, m, body);
+        break;
+    case MSG_BYE:
+        coordinator_bye(a->c, node, body);
+        break;
+    case MSG_DONE:
+        coordinator_done(a->c, node);
+        break;
+    default:
+        break;
+    }
+}
+
+static void on_message(void *context, uint32_t node, const struct msg *m,
+                       const void *body, size_t bytes)
+{
+    struct aggregator *a = context;
+
+    if (a->c) {
+        on_coordinator(a, node, m, body);
+        return;
+    }
+    switch (m->kind) {
+    case MSG_CLOSE:
+        on_close(a, m, body, bytes);
+        break;
+    case MSG_START:
+        if (bytes == node_size(a->node) * sizeof(struct msg_share))
+            node_start(a->node, m->step, body);
+        break;
+    case MSG_PUBLISH:
+        on_publish(a, m, body, bytes);
+        break;
+    case MSG_STATE:
+        on_state(a, m, body, bytes);
+        break;
+    case MSG_END:
+        a->hard_timeout_s = m->u.mean.hard_timeout_s;
+        node_end(a->node);
+        break;
+    case MSG_REAP:
+        a->may_reap = true;
+        break;
+    default:
+        break;
+    }
+    if (m->kind == MSG_PUBLISH || m->kind == MSG_STATE)
+        a->t->ops->release(a->t, node);
+}
+
+/* The run is over: who has not come to its end after one hard timeout is stuck,
+ * is named, and is ended once the record is complete. */
+static void pump_end(struct aggregator *a, double now_s)
+{
+    uint32_t n = node_size(a->node), n_stuck;
+    struct msg m = {.kind = MSG_BYE, .count = n};
+
+    if (!a->ended) {
+        a->ended = atomic_load(&a->h->run) != SEG_RUNNING;
+        a->end_s = now_s;
+        if (!a->ended)
+            return;
+    }
+    if (a->c)
+        a->hard_timeout_s = coordinator_hard_timeout_s(a->c);
+    if (!a->bye_sent) {
+        n_stuck = node_stuck(a->node, a->stuck);
+        if (n_stuck && now_s - a->end_s < a->hard_timeout_s)
+            return;
+        pump_events(a, now_s); /* what was said before the end was seen */
+        if (a->n_events)
+            return;
+        if (a->c)
+            coordinator_bye(a->c, 0, a->stuck);
+        a->bye_sent = a->c || send(a, &m, a->stuck, n);
+    }
+    if (a->c)
+        a->may_reap = coordinator_may_reap(a->c);
+    if (!a->may_reap || a->finished)
+        return;
+    m = (struct msg){.kind = MSG_DONE};
+    a->finished = a->c ? coordinator_finished(a->c) : send(a, &m, NULL, 0);
+    if (a->c || a->finished) {
+        for (uint32_t w = 0; w < n; w++) {
+            if (a->stuck[w])
+                node_reap(a->node, w);
+        }
+    }
+}
+
+static bool drained(struct aggregator *a)
+{
+    return !a->t || a->c || a->t->ops->drained(a->t, 0);
+}
+
+static void *run(void *argument)
+{
+    struct aggregator *a = argument;
+    uint64_t nap_ns = NAP_FIRST_NS;
+
+    while (!a->finished || !drained(a)) {
+        double now_s = own_clock_s(&a->clock);
+        bool did = pump_events(a, now_s);
+        if (a->t) {
+            int got = a->t->ops->poll(a->t, on_message, a);
+            if (got < 0) {
+                node_break(a->node, a->t->error.text);
+                break;
+            }
+            did = did || got > 0;
+        }
+        pump_life(a, now_s);
+        if (a->c)
+            did = coordinator_tick(a->c, own_clock_s(&a->clock)) || did;
+        else
+            did = pump_sum(a) || did;
+        pump_end(a, now_s);
+        if (did) {
+            nap_ns = NAP_FIRST_NS;
+        } else {
+            node_nap(a->node, a->t ? nap_ns : NAP_ALONE_NS);
+            nap_ns = nap_ns * 2 < NAP_LAST_NS ? nap_ns * 2 : NAP_LAST_NS;
+        }
+    }
+    return NULL;
+}
+
+enum dsgd_err aggregator_start(struct aggregator *a, struct dsgd_error *err)
+{
+    if (pthread_create(&a->thread, NULL, run, a) != 0)
+        return error_set(err, DSGD_E_NOMEM, "aggregator: no thread");
+    a->started = true;
+    return DSGD_OK;
+}
+
+void aggregator_join(struct aggregator *a)
+{
+    if (a->started && !a->joined) {
+        a->joined = true;
+        pthread_join(a->thread, NULL);
+    }
+}

@@ -1,0 +1,39 @@
+/* A node's aggregator: a thread that carries events, sums and means between the
+ * node's segment and the coordinator, and on node 0 the coordinator too. */
+#ifndef DSGD_AGGREGATOR_H
+#define DSGD_AGGREGATOR_H
+
+#include "coordinator.h"
+#include "node.h"
+#include "transport.h"
+
+struct aggregator;
+
+struct aggregator_config {
+    const struct segment *seg;
+    uint32_t node_index;
+    struct transport *transport;      /* NULL when there is one node; owned */
+    struct coordinator_config *coord; /* node 0: NULL elsewhere; its node,
+                                         transport and clock are filled in */
+};
+
+/* Errors: DSGD_E_NOMEM, those of coordinator_create. */
+enum dsgd_err aggregator_create(struct aggregator_config *config,
+                                struct aggregator **a, struct dsgd_error *err);
+
+/* Give the coordinator a record to keep, or NULL; before the start. */
+void aggregator_record(struct aggregator *a, struct record *record);
+
+/* Start the thread.  Until then the coordinator can still be given up by
+ * aggregator_destroy.  Errors: DSGD_E_NOMEM. */
+enum dsgd_err aggregator_start(struct aggregator *a, struct dsgd_error *err);
+
+/* Wait for the end of the run, as this node sees it.  Safe to call from the
+ * main thread or the helper thread, once. */
+void aggregator_join(struct aggregator *a);
+void aggregator_destroy(struct aggregator *a); /* NULL is fine */
+
+/* Registered bytes a worker of this node has; before the first step. */
+void aggregator_state_bytes(struct aggregator *a, size_t bytes);
+
+#endif

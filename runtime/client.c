@@ -1,0 +1,486 @@
+#include "client.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "error.h"
+#include "sys.h"
+
+static struct seg_worker *self(const struct dsgd *d)
+{
+    return &d->seg.workers[d->local];
+}
+
+static void sign_of_life(struct dsgd *d)
+{
+    atomic_store_explicit(&self(d)->life_ns, sys_now_ns(),
+                          memory_order_relaxed);
+}
+
+enum dsgd_err client_create(const struct dsgd_options *opt,
+                            const struct segment *seg, uint32_t local,
+                            struct aggregator *agg, struct dsgd **out,
+                            struct dsgd_error *err)
+{
+    struct dsgd *d = calloc(1, sizeof *d);
+    *out = NULL;
+    if (!d)
+        return error_set(err, DSGD_E_NOMEM, "worker: no memory");
+    d->seg = *seg;
+    d->local = local;
+    d->agg = agg;
+    d->size = d->nodes = 1;
+    d->grad_elems = opt->grad_elems;
+    d->sampler = opt->sampler;
+    d->copy.fd = -1;
+    atomic_store(&self(d)->pid, (int32_t)getpid());
+    sign_of_life(d);
+    *out = d;
+    return DSGD_OK;
+}
+
+void client_destroy(struct dsgd *d)
+{
+    if (!d)
+        return;
+    aggregator_destroy(d->agg);
+    state_drop(&d->copy);
+    segment_detach(&d->seg);
+    free(d->parts);
+    free(d);
+}
+
+/* Waits until this process is to be ended in its main thread's place. */
+static void *help(void *argument)
+{
+    struct dsgd *d = argument;
+    struct seg_worker *worker = self(d);
+
+    for (;;) {
+        uint32_t seen = atomic_load(&worker->reap);
+        if (atomic_load(&d->helper_stop))
+            return NULL;
+        if (atomic_load(&worker->exit) == SEG_EXIT_REAPED)
+            break;
+        sys_futex_wait(&worker->reap, seen, UINT64_MAX);
+    }
+    if (d->agg)
+        aggregator_join(d->agg);
+    if (d->finalize)
+        d->finalize();
+    _exit(0);
+}
+
+enum dsgd_err client_start(struct dsgd *d, void (*finalize)(void),
+                           struct dsgd_error *err)
+{
+    d->finalize = finalize;
+    if (d->agg) {
+        enum dsgd_err rc = aggregator_start(d->agg, err);
+        if (rc != DSGD_OK)
+            return rc;
+    }
+    if (pthread_create(&d->helper, NULL, help, d) != 0)
+        return error_set(err, DSGD_E_NOMEM, "worker: no thread");
+    d->has_helper = true;
+    return DSGD_OK;
+}
+
+static void post(struct dsgd *d, enum seg_event_kind kind, uint64_t step,
+                 uint64_t value, float fraction)
+{
+    struct seg_event e = {.kind = kind,
+                          .fraction = fraction,
+                          .step = step,
+                          .at_ns = sys_now_ns(),
+                          .value = value};
+    atomic_store_explicit(&self(d)->life_ns, e.at_ns, memory_order_relaxed);
+    segment_post(&d->seg, d->local, &e);
+}
+
+/* The end of a run has been seen: from here on this process ends by itself.
+ * Unless its helper was first: then it is as good as gone. */
+static void answer_end(struct dsgd *d)
+{
+    uint32_t none = SEG_EXIT_NONE;
+    if (!atomic_compare_exchange_strong(&self(d)->exit, &none, SEG_EXIT_OWN) &&
+        none == SEG_EXIT_REAPED)
+        for (;;)
+            pause();
+}
+
+/* What every call looks at first: DSGD_OK while the run goes on. */
+static enum dsgd_err check_run(struct dsgd *d)
+{
+    switch (atomic_load(&d->seg.h->run)) {
+    case SEG_RUNNING:
+        return DSGD_OK;
+    case SEG_BROKEN:
+        answer_end(d);
+        return error_set(&d->error, DSGD_E_MPI, "the run broke off: %s",
+                         d->seg.h->broken);
+    default:
+        answer_end(d);
+        return DSGD_END;
+    }
+}
+
+enum dsgd_err dsgd_register(struct dsgd *d, void *state, size_t bytes,
+                            struct dsgd_error *err)
+{
+    if (d->began_first)
+        return error_set(err, DSGD_E_STATE,
+                         "dsgd_register: call it before the first "
+                         "dsgd_step_begin");
+    struct state_part *parts =
+        realloc(d->parts, (d->n_parts + 1) * sizeof *parts);
+    if (!parts)
+        return error_set(err, DSGD_E_NOMEM, "dsgd_register: no memory");
+    d->parts = parts;
+    d->parts[d->n_parts++] = (struct state_part){state, bytes};
+    d->state_bytes += bytes;
+    if (d->agg)
+        aggregator_state_bytes(d->agg, d->state_bytes);
+    return DSGD_OK;
+}
+
+/* Asked for a copy of the state: only where all means taken were applied. */
+static void give_state(struct dsgd *d)
+{
+    struct state_copy copy;
+    size_t at = 0;
+
+    if (!atomic_exchange(&self(d)->give_state, 0) || !d->state_bytes)
+        return;
+    if (state_make(d->state_bytes, &copy, NULL) != DSGD_OK)
+        return;
+    for (size_t i = 0; i < d->n_parts; i++) {
+        memcpy(copy.data + at, d->parts[i].memory, d->parts[i].bytes);
+        at += d->parts[i].bytes;
+    }
+    state_announce(&d->seg.h->state, &copy, d->applied);
+    state_drop(&d->copy);
+    d->copy = copy;
+    sys_futex_ring(&d->seg.h->worker_bell);
+}
+
+/* Take a copy of the state that is ahead of this worker's own. */
+static bool take_state(struct dsgd *d)
+{
+    struct seg_state *box = &d->seg.h->state;
+    struct state_copy copy;
+    uint64_t step;
+    size_t at = 0;
+
+    if (atomic_load(&box->step) <= d->applied + 1 ||
+        state_open(box, d->state_bytes, &copy, &step, NULL) != DSGD_OK)
+        return false;
+    if (step > d->applied) {
+        for (size_t i = 0; i < d->n_parts; i++) {
+            memcpy(d->parts[i].memory, copy.data + at, d->parts[i].bytes);
+            at += d->parts[i].bytes;
+        }
+        d->applied = step;
+    }
+    state_drop(&copy);
+    return true;
+}
+
+static void post_checksum(struct dsgd *d)
+{
+    if (!d->check_due)
+        return;
+    d->check_due = false;
+    if (d->n_parts)
+        post(d, SEG_EVENT_CHECKSUM, d->applied,
+             state_checksum(d->parts, d->n_parts), 0);
+}
+
+/* Sleep until step may begin, serving requests for the state. */
+static enum dsgd_err wait_for_start(struct dsgd *d, uint64_t step)
+{
+    bool told = false;
+
+    for (;;) {
+        uint32_t bell = atomic_load(&d->seg.h->worker_bell);
+        if (atomic_load(&d->seg.h->started) >= step)
+            return DSGD_OK; /* also when the run is over: means are missing */
+        enum dsgd_err rc = check_run(d);
+        if (rc != DSGD_OK)
+            return rc;
+        give_state(d);
+        if (!told)
+            post(d, SEG_EVENT_READY, step, 0, 0);
+        told = true;
+        sys_futex_wait(&d->seg.h->worker_bell, bell, UINT64_MAX);
+    }
+}
+
+/* Read this worker's share; false when it is for a later step already. */
+static bool read_share(struct dsgd *d, struct dsgd_step *step)
+{
+    const struct seg_worker *worker = self(d);
+
+    if (atomic_load(&worker->assign_step) != step->index)
+        return false;
+    step->epoch = atomic_load(&worker->assign_epoch);
+    step->first_sample = atomic_load(&worker->assign_first);
+    step->n_samples = atomic_load(&worker->assign_count);
+    return atomic_load(&worker->assign_step) == step->index;
+}
+
+enum dsgd_err dsgd_step_begin(struct dsgd *d, struct dsgd_step *step)
+{
+    if (d->step)
+        return error_set(&d->error, DSGD_E_STATE,
+                         "dsgd_step_begin: step %llu was not handed over with "
+                         "dsgd_reduce",
+                         (unsigned long long)d->step);
+    segment_unpin(&d->seg, d->local);
+    atomic_store(&self(d)->applied, d->applied);
+    post_checksum(d);
+    d->began_first = true;
+    d->epoch_ended = false;
+
+    struct dsgd_step s = {.index = d->applied + 1};
+    enum dsgd_err rc = wait_for_start(d, s.index);
+    if (rc != DSGD_OK)
+        return rc;
+    give_state(d);
+    d->stale =
+        atomic_load(&d->seg.h->published) > d->applied || !read_share(d, &s);
+    if (d->stale)
+        s.n_samples = 0;
+    d->share = s.n_samples;
+    d->step = s.index;
+    d->begin_ns = sys_now_ns();
+    atomic_store(&self(d)->done, 0);
+    atomic_store(&self(d)->total, 1);
+    if (!d->stale)
+        post(d, SEG_EVENT_BEGIN, s.index, 0, 0);
+    else
+        sign_of_life(d);
+    *step = s;
+    return DSGD_OK;
+}
+
+enum dsgd_err dsgd_poll(struct dsgd *d, uint64_t done, uint64_t total)
+{
+    struct seg_worker *worker = self(d);
+
+    atomic_store_explicit(&worker->done, (uint32_t)done, memory_order_relaxed);
+    atomic_store_explicit(&worker->total, (uint32_t)total,
+                          memory_order_relaxed);
+    sign_of_life(d);
+    if (atomic_load(&d->seg.h->published) >= d->step ||
+        atomic_load(&d->seg.h->run) != SEG_RUNNING)
+        return done < total ? DSGD_ABANDON : DSGD_GO_ON;
+    return DSGD_GO_ON;
+}
+
+float *dsgd_grad_buffer(struct dsgd *d)
+{
+    return segment_slot(&d->seg, d->local, 0);
+}
+
+/* What part of the share was processed: samples given, or else what was said to
+ * dsgd_poll. */
+static float fraction_done(const struct dsgd *d, uint64_t samples)
+{
+    const struct seg_worker *worker = self(d);
+    uint32_t done = atomic_load(&worker->done);
+    uint32_t total = atomic_load(&worker->total);
+
+    if (!d->share)
+        return 0;
+    if (samples)
+        return (float)((double)samples / (double)d->share);
+    return total ? (float)done / (float)total : 0;
+}
+
+enum dsgd_err dsgd_reduce(struct dsgd *d, const float *grad, size_t n,
+                          uint64_t samples)
+{
+    float *slot = segment_slot(&d->seg, d->local, 0);
+
+    if (!d->step)
+        return error_set(&d->error, DSGD_E_STATE,
+                         "dsgd_reduce: no step was begun");
+    if (n != d->grad_elems)
+        return error_set(&d->error, DSGD_E_RANGE,
+                         "dsgd_reduce: %zu floats, and the run was opened with "
+                         "%zu",
+                         n, d->grad_elems);
+    if (samples > d->share && d->sampler == DSGD_SAMPLER_RANGES)
+        return error_set(&d->error, DSGD_E_RANGE,
+                         "dsgd_reduce: %llu samples of a share of %llu",
+                         (unsigned long long)samples,
+                         (unsigned long long)d->share);
+    float fraction = fraction_done(d, samples);
+    bool over = atomic_load(&d->seg.h->published) >= d->step;
+    if (samples && !over && grad != slot)
+        memcpy(slot, grad, n * sizeof *slot);
+    if (!d->stale)
+        post(d, SEG_EVENT_COMMIT, d->step, over ? 0 : samples, fraction);
+    d->reduced = d->step;
+    d->step = 0;
+    return DSGD_OK;
+}
+
+/* Take the mean after the last one taken, which must be published. */
+static enum dsgd_err take_mean(struct dsgd *d, struct dsgd_mean *mean)
+{
+    int slot = segment_pin(&d->seg, d->local, d->applied + 1);
+    if (slot < 0)
+        return DSGD_BEHIND;
+    const struct seg_mean *m = &d->seg.means[slot];
+    *mean = (struct dsgd_mean){.grad = segment_ring(&d->seg, (uint32_t)slot),
+                               .step = d->applied + 1,
+                               .epoch = m->epoch,
+                               .samples = m->samples,
+                               .contributors = m->contributors,
+                               .lr_scale = m->lr_scale,
+                               .epoch_end = m->epoch_end != 0};
+    d->applied++;
+    d->behind_told = false;
+    d->epoch_ended = d->epoch_ended || mean->epoch_end;
+    d->check_due = mean->epoch_end;
+    return DSGD_OK;
+}
+
+/* The ring lost the next mean: go on from another worker's state. */
+static enum dsgd_err catch_up(struct dsgd *d)
+{
+    if (!d->state_bytes)
+        return error_set(&d->error, DSGD_E_STATE,
+                         "worker %u fell behind by more means than the ring "
+                         "keeps and has no registered state to be given: call "
+                         "dsgd_register, or raise DSGD_RING_BYTES",
+                         d->rank);
+    if (take_state(d)) {
+        d->behind_told = false;
+        d->check_due = false;
+        post(d, SEG_EVENT_RESYNCED, d->applied, 0, 0);
+        return DSGD_RESYNCED;
+    }
+    if (!d->behind_told)
+        post(d, SEG_EVENT_BEHIND, d->applied + 1, 0, 0);
+    d->behind_told = true;
+    return DSGD_BEHIND;
+}
+
+enum dsgd_err dsgd_next_mean(struct dsgd *d, struct dsgd_mean *mean)
+{
+    const uint64_t retry_ns = 200000000; /* a copy's owner may be gone */
+
+    if (d->step)
+        return error_set(&d->error, DSGD_E_STATE,
+                         "dsgd_next_mean: step %llu was not handed over with "
+                         "dsgd_reduce",
+                         (unsigned long long)d->step);
+    segment_unpin(&d->seg, d->local);
+    atomic_store(&self(d)->applied, d->applied);
+    for (;;) {
+        uint32_t bell = atomic_load(&d->seg.h->worker_bell);
+        enum dsgd_err rc = DSGD_BEHIND;
+        uint64_t timeout_ns = UINT64_MAX;
+        if (atomic_load(&d->seg.h->published) > d->applied) {
+            sign_of_life(d);
+            rc = take_mean(d, mean);
+            if (rc == DSGD_BEHIND)
+                rc = catch_up(d);
+            if (rc != DSGD_BEHIND)
+                return rc;
+            timeout_ns = retry_ns;
+        } else if (d->applied >= d->reduced) {
+            return d->epoch_ended ? DSGD_EPOCH_END : DSGD_UP_TO_DATE;
+        }
+        rc = check_run(d);
+        if (rc != DSGD_OK)
+            return rc;
+        give_state(d);
+        sys_futex_wait(&d->seg.h->worker_bell, bell, timeout_ns);
+        if (timeout_ns == retry_ns)
+            d->behind_told = false;
+    }
+}
+
+enum dsgd_err dsgd_allreduce(struct dsgd *d, float *grad, size_t n,
+                             uint64_t samples)
+{
+    struct dsgd_step step;
+    struct dsgd_mean mean;
+    enum dsgd_err rc = DSGD_OK;
+
+    if (d->sampler != DSGD_SAMPLER_NONE)
+        return error_set(&d->error, DSGD_E_STATE,
+                         "dsgd_allreduce: needs DSGD_SAMPLER_NONE");
+    if (d->applied >= d->reduced) { /* not taking means that were missed */
+        rc = dsgd_step_begin(d, &step);
+        if (rc == DSGD_OK)
+            rc = dsgd_reduce(d, grad, n, d->stale ? 0 : samples);
+    }
+    if (rc == DSGD_OK)
+        rc = dsgd_next_mean(d, &mean);
+    if (rc != DSGD_OK)
+        return rc;
+    memcpy(grad, mean.grad, n * sizeof *grad);
+    if (atomic_load(&d->seg.h->published) <= d->applied)
+        return DSGD_OK;
+    d->reduced = d->applied + 1;
+    return DSGD_BEHIND;
+}
+
+enum dsgd_err dsgd_close(struct dsgd *d)
+{
+    enum dsgd_err rc = DSGD_OK;
+
+    if (!d)
+        return DSGD_OK;
+    segment_unpin(&d->seg, d->local);
+    atomic_store(&self(d)->applied, d->applied);
+    post_checksum(d);
+    if (atomic_load(&d->seg.h->run) == SEG_RUNNING)
+        post(d, SEG_EVENT_LEAVE, d->applied, 0, 0);
+    answer_end(d);
+    if (d->has_helper) {
+        atomic_store(&d->helper_stop, true);
+        sys_futex_ring(&self(d)->reap);
+        pthread_join(d->helper, NULL);
+    }
+    if (d->agg)
+        aggregator_join(d->agg);
+    if (atomic_load(&d->seg.h->run) == SEG_BROKEN)
+        rc = DSGD_E_MPI;
+    client_destroy(d);
+    return rc;
+}
+
+uint32_t dsgd_rank(const struct dsgd *d)
+{
+    return d->rank;
+}
+
+uint32_t dsgd_size(const struct dsgd *d)
+{
+    return d->size;
+}
+
+uint32_t dsgd_nodes(const struct dsgd *d)
+{
+    return d->nodes;
+}
+
+void dsgd_progress(const struct dsgd *d, struct dsgd_progress *progress)
+{
+    const struct seg_header *h = d->seg.h;
+    progress->steps = atomic_load(&h->progress_steps);
+    progress->unique_samples = atomic_load(&h->progress_samples);
+    progress->elapsed_s = (double)atomic_load(&h->progress_ns) * 1e-9;
+}
+
+const char *dsgd_error_text(const struct dsgd *d)
+{
+    return d->error.text;
+}

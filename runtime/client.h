@@ -1,0 +1,58 @@
+/* The worker's side of a run, behind struct dsgd. */
+#ifndef DSGD_CLIENT_H
+#define DSGD_CLIENT_H
+
+#include <pthread.h>
+
+#include "aggregator.h"
+#include "dsgd.h"
+#include "segment.h"
+#include "state.h"
+
+struct dsgd {
+    struct segment seg;
+    uint32_t local; /* index on this node */
+    uint32_t rank, size, nodes;
+    size_t grad_elems;
+    enum dsgd_sampler sampler;
+    struct aggregator *agg; /* NULL: another process carries it */
+
+    /* Ends this process when the run is over and its main thread is stuck. */
+    pthread_t helper;
+    bool has_helper;
+    _Atomic bool helper_stop;
+    void (*finalize)(void); /* MPI_Finalize, or NULL */
+
+    struct state_part *parts;
+    size_t n_parts, state_bytes;
+    struct state_copy copy; /* what this worker announced */
+
+    uint64_t applied; /* last mean taken */
+    uint64_t step;    /* begun, not yet reduced; 0: none */
+    uint64_t reduced; /* last step handed over */
+    uint64_t share;   /* its samples */
+    uint64_t begin_ns;
+    bool began_first;
+    bool epoch_ended; /* a mean that ended an epoch was taken */
+    bool check_due;   /* its checksum is to be posted */
+    bool behind_told;
+    bool stale; /* the step begun was over before it began */
+    struct dsgd_error error;
+};
+
+/* Make a handle for worker `local` of a mapped segment, which it takes over, as
+ * it does agg.  Errors: DSGD_E_NOMEM; then both are still the caller's. */
+enum dsgd_err client_create(const struct dsgd_options *opt,
+                            const struct segment *seg, uint32_t local,
+                            struct aggregator *agg, struct dsgd **d,
+                            struct dsgd_error *err);
+
+/* Start the helper thread and, where this process carries it, the aggregator's.
+ *   finalize  in  called before a stuck process is ended; may be NULL */
+enum dsgd_err client_start(struct dsgd *d, void (*finalize)(void),
+                           struct dsgd_error *err);
+
+/* Free a handle whose threads were not started. */
+void client_destroy(struct dsgd *d);
+
+#endif

@@ -1,0 +1,671 @@
+#include "coordinator.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "coordinator_priv.h"
+#include "error.h"
+
+#define RECORD_FLUSH_S 20.0
+
+static bool alive(const struct worker *w)
+{
+    return !w->lost && !w->left;
+}
+
+static void free_peers(struct coordinator *c)
+{
+    for (uint32_t i = 0; c->peer && i < c->n_nodes; i++) {
+        free(c->peer[i].worker);
+        free(c->peer[i].mask);
+        state_drop(&c->peer[i].state);
+    }
+    free(c->peer);
+}
+
+void coordinator_destroy(struct coordinator *c)
+{
+    if (!c)
+        return;
+    record_close(c->record, false, c->now_s - c->origin_s, RECORD_FLUSH_S,
+                 NULL);
+    free_peers(c);
+    free(c->worker);
+    free(c->flag_a);
+    free(c->flag_b);
+    free(c->range);
+    free(c->share);
+    free(c->row_mask);
+    free(c->row_duration);
+    free(c->row_lag);
+    free(c->row_first);
+    free(c->row_count);
+    cutoff_destroy(c->cutoff);
+    sampler_destroy(c->sampler);
+    free(c);
+}
+
+static bool alloc_arrays(struct coordinator *c)
+{
+    size_t n = c->n_workers;
+
+    c->worker = calloc(n, sizeof *c->worker);
+    c->peer = calloc(c->n_nodes, sizeof *c->peer);
+    for (uint32_t i = 0; c->peer && i < c->n_nodes; i++)
+        c->peer[i].state.fd = -1;
+    c->flag_a = calloc(n, sizeof *c->flag_a);
+    c->flag_b = calloc(n, sizeof *c->flag_b);
+    c->range = calloc(n, sizeof *c->range);
+    c->share = calloc(n, sizeof *c->share);
+    c->row_mask = calloc(n, sizeof *c->row_mask);
+    c->row_duration = calloc(n, sizeof *c->row_duration);
+    c->row_lag = calloc(n, sizeof *c->row_lag);
+    c->row_first = calloc(n, sizeof *c->row_first);
+    c->row_count = calloc(n, sizeof *c->row_count);
+    return c->worker && c->peer && c->flag_a && c->flag_b && c->range &&
+           c->share && c->row_mask && c->row_duration && c->row_lag &&
+           c->row_first && c->row_count;
+}
+
+/* Number the workers within their nodes, in rank order. */
+static bool place_workers(struct coordinator *c, const uint32_t *worker_node)
+{
+    for (uint32_t w = 0; w < c->n_workers; w++) {
+        c->worker[w].node = worker_node[w];
+        c->worker[w].local = c->peer[worker_node[w]].n_local++;
+    }
+    for (uint32_t i = 0; i < c->n_nodes; i++) {
+        struct peer *p = &c->peer[i];
+        p->worker = calloc(p->n_local, sizeof *p->worker);
+        p->mask = calloc(p->n_local, sizeof *p->mask);
+        if (!p->worker || !p->mask)
+            return false;
+    }
+    for (uint32_t w = 0; w < c->n_workers; w++)
+        c->peer[worker_node[w]].worker[c->worker[w].local] = w;
+    return true;
+}
+
+enum dsgd_err coordinator_create(const struct coordinator_config *config,
+                                 struct coordinator **out,
+                                 struct dsgd_error *err)
+{
+    struct coordinator *c = calloc(1, sizeof *c);
+    *out = NULL;
+    if (!c)
+        return error_set(err, DSGD_E_NOMEM, "coordinator: no memory");
+    c->opt = *config->opt;
+    c->n_workers = config->n_workers;
+    c->n_nodes = config->n_nodes;
+    c->node = config->node;
+    c->transport = config->transport;
+    c->clock = config->clock;
+    c->step = 1;
+    c->phase = PHASE_BOUNDARY;
+    if (!alloc_arrays(c) || !place_workers(c, config->worker_node)) {
+        coordinator_destroy(c);
+        return error_set(err, DSGD_E_NOMEM, "coordinator: no memory");
+    }
+    enum dsgd_err rc =
+        cutoff_create(config->cutoff, c->n_workers, c->opt.min_contributors, 0,
+                      &c->cutoff, err);
+    if (rc == DSGD_OK)
+        rc = sampler_create(&c->opt, c->n_workers, &c->sampler, err);
+    if (rc != DSGD_OK) {
+        coordinator_destroy(c);
+        return rc;
+    }
+    *out = c;
+    return DSGD_OK;
+}
+
+void coordinator_record(struct coordinator *c, struct record *record)
+{
+    c->record = record;
+}
+
+/* From what workers were seen to take; before that, a generous constant. */
+double coordinator_hard_timeout_s(const struct coordinator *c)
+{
+    const double unknown = 300, least = 5, factor = 20, slow_factor = 3;
+    double median = cutoff_median_s(c->cutoff), most;
+
+    if (c->opt.hard_timeout_s > 0)
+        return c->opt.hard_timeout_s;
+    if (cutoff_steps(c->cutoff) < 10 || !(median > 0))
+        return unknown;
+    most = fmax(unknown, slow_factor * median);
+    return fmin(fmax(least, factor * median), most);
+}
+
+static void enter(struct coordinator *c, enum phase phase)
+{
+    c->phase = phase;
+    c->phase_s = c->now_s;
+}
+
+static void note_life(struct coordinator *c, uint32_t w, double at_s)
+{
+    struct worker *worker = &c->worker[w];
+
+    if (at_s > worker->life_s)
+        worker->life_s = at_s;
+    if (worker->lost && worker->life_s > worker->lost_s) {
+        worker->lost = false;
+        log_event(c, RECORD_EVENT_BACK, (int32_t)w, -1, "heard of again");
+    }
+}
+
+static void lose(const struct coordinator *c, struct worker *worker)
+{
+    worker->lost = true;
+    worker->lost_s = c->now_s;
+}
+
+/* Who owes something and has given no sign of life for too long is lost. */
+static void find_lost(struct coordinator *c)
+{
+    double hard_s = coordinator_hard_timeout_s(c);
+
+    for (uint32_t w = 0; w < c->n_workers; w++) {
+        struct worker *worker = &c->worker[w];
+        bool owes = c->phase == PHASE_BOUNDARY
+                        ? worker->ready < c->step
+                        : worker->working && !worker->arrived;
+        double since = fmax(worker->life_s, worker->owes_s);
+        if (alive(worker) && owes && c->now_s - since > hard_s) {
+            lose(c, worker);
+            log_event(c, RECORD_EVENT_LOST, (int32_t)w, -1,
+                      "no sign of life for one hard timeout");
+        }
+    }
+}
+
+static void lost_node(struct coordinator *c, uint32_t node)
+{
+    struct peer *p = &c->peer[node];
+    p->lost = true;
+    for (uint32_t i = 0; i < p->n_local; i++)
+        lose(c, &c->worker[p->worker[i]]);
+    log_event(c, RECORD_EVENT_NODE_LOST, -1, (int32_t)node,
+              "did not deliver its sum for one hard timeout");
+}
+
+/* Ranges for the open step; who gets none is not expected to contribute. */
+static void assign(struct coordinator *c)
+{
+    bool *able = c->flag_a, *prefer = c->flag_b;
+
+    for (uint32_t w = 0; w < c->n_workers; w++) {
+        able[w] = alive(&c->worker[w]);
+        prefer[w] = c->worker[w].arrived;
+    }
+    c->whole = sampler_assign(c->sampler, able, prefer, c->range);
+    for (uint32_t w = 0; w < c->n_workers; w++) {
+        struct worker *worker = &c->worker[w];
+        if (!worker->working || worker->arrived)
+            worker->owes_s = c->now_s;
+        worker->range = c->range[w];
+        worker->working = worker->range.count > 0;
+        worker->waited_for = worker->range.cuts >= SAMPLER_MAX_CUTS;
+        worker->arrived = false;
+        worker->samples = 0;
+        worker->duration_s = NAN;
+        worker->lag_s = NAN;
+    }
+}
+
+/* Open step c->step: its ranges, and how many to wait for. */
+static void open_step(struct coordinator *c)
+{
+    assign(c);
+    for (uint32_t w = 0; w < c->n_workers; w++)
+        c->flag_a[w] = c->worker[w].working;
+    c->target = (uint32_t)cutoff_begin(c->cutoff, c->flag_a, c->overhead_s);
+    c->n_arrived = 0;
+    c->attempt = 0;
+    c->step_s = c->now_s;
+    enter(c, PHASE_OPEN);
+}
+
+static bool tick_boundary(struct coordinator *c)
+{
+    uint32_t n_alive = 0, n_left = 0;
+
+    find_lost(c);
+    for (uint32_t w = 0; w < c->n_workers; w++) {
+        const struct worker *worker = &c->worker[w];
+        n_left += worker->left;
+        n_alive += alive(worker);
+        if (alive(worker) && worker->ready < c->step)
+            return false;
+    }
+    if (n_left == c->n_workers) {
+        enter(c, PHASE_ENDING);
+        node_end(c->node);
+        return true;
+    }
+    if (!n_alive)
+        return false;
+    open_step(c);
+    if (c->step == 1)
+        c->origin_s = c->now_s;
+    peers_start(c);
+    return true;
+}
+
+static bool should_close(const struct coordinator *c)
+{
+    uint32_t owing = 0;
+
+    if (!c->n_arrived)
+        return false;
+    for (uint32_t w = 0; w < c->n_workers; w++) {
+        const struct worker *worker = &c->worker[w];
+        bool owes = worker->working && !worker->arrived && alive(worker);
+        owing += owes;
+        if (owes && worker->waited_for)
+            return false;
+    }
+    if (!owing)
+        return true;
+    return c->whole && c->n_arrived >= c->target;
+}
+
+/* With nobody left who could contribute there is nothing to wait for. */
+static bool all_left(const struct coordinator *c)
+{
+    for (uint32_t w = 0; w < c->n_workers; w++) {
+        if (!c->worker[w].left)
+            return false;
+    }
+    return true;
+}
+
+static void begin_close(struct coordinator *c)
+{
+    for (uint32_t i = 0; i < c->n_nodes; i++) {
+        struct peer *p = &c->peer[i];
+        p->contributes = false;
+        for (uint32_t l = 0; l < p->n_local; l++) {
+            p->mask[l] = c->worker[p->worker[l]].arrived;
+            p->contributes = p->contributes || p->mask[l];
+        }
+    }
+    c->attempt = 1;
+    c->close_s = c->now_s;
+    c->next_sum = 0;
+    c->sum_started = false;
+    enter(c, PHASE_CLOSING);
+    peers_close(c);
+}
+
+static bool tick_open(struct coordinator *c)
+{
+    find_lost(c);
+    if (!c->n_arrived && all_left(c)) {
+        enter(c, PHASE_ENDING);
+        node_end(c->node);
+        return true;
+    }
+    if (!should_close(c))
+        return false;
+    begin_close(c);
+    return true;
+}
+
+/* Add the nodes' sums in node order, as far as they have come. */
+static void add_sums(struct coordinator *c)
+{
+    float *mean = node_reserve(c->node);
+    size_t bytes = node_grad_elems(c->node) * sizeof *mean;
+
+    for (; c->next_sum < c->n_nodes; c->next_sum++) {
+        struct peer *p = &c->peer[c->next_sum];
+        if (!p->contributes)
+            continue;
+        if (c->next_sum == 0) {
+            node_sum(c->node, p->mask, mean);
+        } else if (!p->sum) {
+            return;
+        } else {
+            if (c->sum_started)
+                node_add(c->node, mean, p->sum);
+            else
+                memcpy(mean, p->sum, bytes);
+            p->sum = NULL;
+            c->transport->ops->release(c->transport, c->next_sum);
+        }
+        c->sum_started = true;
+    }
+}
+
+static uint64_t contributed_samples(const struct coordinator *c)
+{
+    uint64_t samples = 0;
+    for (uint32_t w = 0; w < c->n_workers; w++) {
+        if (c->worker[w].arrived)
+            samples += c->worker[w].samples;
+    }
+    return samples;
+}
+
+static void settle_ranges(struct coordinator *c)
+{
+    for (uint32_t w = 0; w < c->n_workers; w++) {
+        const struct worker *worker = &c->worker[w];
+        sampler_settle(c->sampler, &worker->range,
+                       worker->arrived ? worker->samples : 0);
+    }
+}
+
+static void account(struct coordinator *c, uint64_t samples)
+{
+    double overhead = c->now_s - c->close_s;
+
+    c->run_samples += samples;
+    c->run_s += c->now_s - c->step_s;
+    c->overhead_s =
+        c->published ? .9 * c->overhead_s + .1 * overhead : overhead;
+    cutoff_end(c->cutoff);
+}
+
+static void scale(float *x, size_t n, float factor)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] *= factor;
+}
+
+/* Whoever contributed owes its readiness from now on. */
+static void enter_boundary(struct coordinator *c)
+{
+    for (uint32_t w = 0; w < c->n_workers; w++) {
+        struct worker *worker = &c->worker[w];
+        if (!worker->working || worker->arrived)
+            worker->owes_s = c->now_s;
+    }
+    enter(c, PHASE_BOUNDARY);
+}
+
+/* The sum of step c->step is complete: show the mean and go on. */
+static void publish(struct coordinator *c)
+{
+    uint64_t samples = contributed_samples(c), epoch;
+    struct seg_mean about = {.samples = samples, .lr_scale = 1};
+    bool epoch_end, last;
+
+    scale(node_reserve(c->node), node_grad_elems(c->node),
+          (float)(1.0 / (double)samples));
+    c->now_s = own_clock_s(c->clock);
+    for (uint32_t w = 0; w < c->n_workers; w++)
+        about.contributors += c->worker[w].arrived;
+    epoch = sampler_epoch(c->sampler);
+    settle_ranges(c);
+    epoch_end = sampler_epoch_end(c->sampler);
+    log_step(c, epoch_end, samples);
+    account(c, samples);
+    last = (c->opt.max_steps && c->step >= c->opt.max_steps) ||
+           (epoch_end && c->opt.epochs &&
+            sampler_epoch(c->sampler) >= c->opt.epochs);
+    about.epoch = epoch;
+    about.epoch_end = epoch_end || last;
+    c->published = c->step++;
+
+    if (last)
+        enter(c, PHASE_ENDING);
+    else if (epoch_end)
+        enter_boundary(c);
+    else
+        open_step(c);
+    struct msg m = peers_mean(c, c->published, &about);
+    peers_shares(c, &c->peer[0]);
+    node_publish(c->node, &m, c->share);
+}
+
+/* Take nodes that do not deliver out of the step. */
+static void drop_late_nodes(struct coordinator *c)
+{
+    bool dropped = false;
+
+    if (c->now_s - c->close_s <= coordinator_hard_timeout_s(c) * c->attempt)
+        return;
+    for (uint32_t i = 1; i < c->n_nodes; i++) {
+        struct peer *p = &c->peer[i];
+        if (i < c->next_sum || !p->contributes || p->sum)
+            continue;
+        for (uint32_t l = 0; l < p->n_local; l++) {
+            struct worker *w = &c->worker[p->worker[l]];
+            c->n_arrived -= w->arrived;
+            w->arrived = false;
+        }
+        p->contributes = false;
+        lost_node(c, i);
+        dropped = true;
+    }
+    c->attempt += dropped;
+}
+
+static bool tick_closing(struct coordinator *c)
+{
+    drop_late_nodes(c);
+    if (!c->n_arrived) { /* all that had arrived were on lost nodes */
+        enter(c, PHASE_OPEN);
+        return true;
+    }
+    add_sums(c);
+    if (c->next_sum < c->n_nodes)
+        return false;
+    publish(c);
+    return true;
+}
+
+/* The nodes' last words are in, or overdue: complete the record. */
+static bool tick_ending(struct coordinator *c)
+{
+    double limit_s = 2 * coordinator_hard_timeout_s(c) + 1;
+    struct dsgd_error error;
+
+    for (uint32_t i = 0; i < c->n_nodes; i++) {
+        if (!c->peer[i].bye && c->now_s - c->phase_s < limit_s)
+            return false;
+    }
+    for (uint32_t w = 0; w < c->n_workers; w++) {
+        struct worker *worker = &c->worker[w];
+        if (!c->peer[worker->node].bye)
+            worker->stuck = true;
+        if (worker->stuck)
+            log_event(c, RECORD_EVENT_LEFT, (int32_t)w, -1,
+                      "never came to the end of the run");
+    }
+    if (record_close(c->record, true, c->now_s - c->origin_s, RECORD_FLUSH_S,
+                     &error) != DSGD_OK &&
+        c->opt.warn)
+        c->opt.warn(c->opt.warn_context, error.text);
+    c->record = NULL;
+    enter(c, PHASE_REAPING);
+    return true;
+}
+
+bool coordinator_tick(struct coordinator *c, double now_s)
+{
+    struct dsgd_error warning;
+    bool did = false;
+
+    c->now_s = now_s;
+    if (c->record && c->opt.warn && record_warning(c->record, &warning))
+        c->opt.warn(c->opt.warn_context, warning.text);
+    switch (c->phase) {
+    case PHASE_BOUNDARY:
+        did = tick_boundary(c);
+        break;
+    case PHASE_OPEN:
+        did = tick_open(c);
+        break;
+    case PHASE_CLOSING:
+        did = tick_closing(c);
+        break;
+    case PHASE_ENDING:
+        did = tick_ending(c);
+        break;
+    case PHASE_REAPING:
+        break;
+    }
+    return peers_pump(c) || did;
+}
+
+/* A gradient for the open step, or news of a late one. */
+static void on_commit(struct coordinator *c, uint32_t w,
+                      const struct msg_event *e)
+{
+    struct worker *worker = &c->worker[w];
+    bool open = c->phase == PHASE_OPEN && e->step == c->step;
+
+    if (e->fraction > 0)
+        cutoff_observe(c->cutoff, w, e->duration_s / e->fraction);
+    if (!open || worker->arrived || !worker->range.count) {
+        if (e->fraction > 0)
+            log_late(c, w, e);
+        return;
+    }
+    if (!e->value) { /* nothing to give: not waited for */
+        worker->working = false;
+        return;
+    }
+    worker->arrived = true;
+    worker->samples =
+        e->value < worker->range.count ? e->value : worker->range.count;
+    worker->duration_s = e->duration_s;
+    worker->lag_s = e->lag_s;
+    c->n_arrived++;
+}
+
+static void on_checksum(struct coordinator *c, uint32_t w,
+                        const struct msg_event *e)
+{
+    struct worker *worker = &c->worker[w];
+
+    worker->checksum_step = e->step;
+    worker->checksum = e->value;
+    log_checksum(c, w, e);
+    for (uint32_t other = 0; other < c->n_workers; other++) {
+        const struct worker *o = &c->worker[other];
+        if (o->checksum_step != e->step)
+            continue;
+        if (o->checksum != e->value) {
+            log_event(c, RECORD_EVENT_CHECKSUM, (int32_t)w, -1,
+                      "its replica differs from the others'");
+            if (c->opt.warn)
+                c->opt.warn(c->opt.warn_context,
+                            "replicas differ: the registered state of two "
+                            "workers is not the same after an epoch; the "
+                            "record says whose");
+        }
+        break;
+    }
+}
+
+static void on_event(struct coordinator *c, uint32_t w,
+                     const struct msg_event *e)
+{
+    struct worker *worker = &c->worker[w];
+
+    switch (e->kind) {
+    case SEG_EVENT_READY:
+        worker->ready = e->step;
+        break;
+    case SEG_EVENT_BEGIN:
+        if (c->phase == PHASE_OPEN && e->step == c->step)
+            worker->lag_s = e->lag_s;
+        break;
+    case SEG_EVENT_COMMIT:
+        on_commit(c, w, e);
+        break;
+    case SEG_EVENT_CHECKSUM:
+        on_checksum(c, w, e);
+        break;
+    case SEG_EVENT_RESYNCED:
+        log_event(c, RECORD_EVENT_RESYNC, (int32_t)w, -1,
+                  "its state was overwritten with another worker's");
+        break;
+    case SEG_EVENT_LEAVE:
+        worker->left = true;
+        break;
+    default:
+        break;
+    }
+}
+
+void coordinator_events(struct coordinator *c, uint32_t node,
+                        const struct msg_event *events, uint32_t count,
+                        double now_s)
+{
+    struct peer *p = &c->peer[node];
+
+    c->now_s = now_s;
+    for (uint32_t i = 0; i < count; i++) {
+        if (events[i].worker >= p->n_local)
+            continue;
+        uint32_t w = p->worker[events[i].worker];
+        note_life(c, w, now_s);
+        on_event(c, w, &events[i]);
+    }
+}
+
+void coordinator_life(struct coordinator *c, uint32_t node,
+                      const float *silent_s, const struct msg *m, double now_s)
+{
+    struct peer *p = &c->peer[node];
+
+    c->now_s = now_s;
+    p->state_bytes = m->u.node.state_bytes;
+    p->wants_state = m->u.node.wants_state;
+    if (p->lost) {
+        p->lost = false;
+        log_event(c, RECORD_EVENT_NODE_BACK, -1, (int32_t)node,
+                  "heard of again");
+    }
+    for (uint32_t i = 0; i < p->n_local && i < m->count; i++)
+        note_life(c, p->worker[i], now_s - silent_s[i]);
+}
+
+void coordinator_sum(struct coordinator *c, uint32_t node, const struct msg *m,
+                     const float *sum)
+{
+    struct peer *p = &c->peer[node];
+    bool wanted = c->phase == PHASE_CLOSING && m->step == c->step &&
+                  p->contributes && !p->sum && node >= c->next_sum &&
+                  m->count == node_grad_elems(c->node);
+
+    if (wanted)
+        p->sum = sum;
+    else
+        c->transport->ops->release(c->transport, node);
+}
+
+void coordinator_bye(struct coordinator *c, uint32_t node, const uint8_t *stuck)
+{
+    struct peer *p = &c->peer[node];
+    for (uint32_t i = 0; i < p->n_local; i++)
+        c->worker[p->worker[i]].stuck = stuck[i];
+    p->bye = true;
+}
+
+void coordinator_done(struct coordinator *c, uint32_t node)
+{
+    c->peer[node].done = true;
+}
+
+bool coordinator_may_reap(const struct coordinator *c)
+{
+    return c->phase == PHASE_REAPING;
+}
+
+bool coordinator_finished(const struct coordinator *c)
+{
+    for (uint32_t i = 1; i < c->n_nodes; i++) {
+        if (!c->peer[i].done)
+            return false;
+    }
+    return c->phase == PHASE_REAPING;
+}

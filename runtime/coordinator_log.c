@@ -1,0 +1,65 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "coordinator_priv.h"
+
+void log_event(struct coordinator *c, enum record_event_kind kind,
+               int32_t worker, int32_t node, const char *text)
+{
+    struct record_event e = {.kind = kind,
+                             .step = c->step,
+                             .worker = worker,
+                             .node = node,
+                             .at_s = c->now_s - c->origin_s};
+    if (!c->origin_s) /* before the first step */
+        e.at_s = 0;
+    snprintf(e.text, sizeof e.text, "%s", text);
+    record_put_event(c->record, &e);
+}
+
+void log_step(struct coordinator *c, bool epoch_end, uint64_t samples)
+{
+    struct record_step row = {.step = c->step,
+                              .epoch = sampler_epoch(c->sampler) - epoch_end,
+                              .attempt = c->attempt,
+                              .target = c->target,
+                              .contributors = c->n_arrived,
+                              .epoch_end = epoch_end,
+                              .samples = samples,
+                              .start_s = c->step_s - c->origin_s,
+                              .close_s = c->close_s - c->step_s,
+                              .publish_s = c->now_s - c->step_s,
+                              .lr_scale = 1,
+                              .mask = c->row_mask,
+                              .duration_s = c->row_duration,
+                              .lag_s = c->row_lag,
+                              .first = c->row_first,
+                              .count = c->row_count};
+
+    for (uint32_t w = 0; w < c->n_workers; w++) {
+        const struct worker *worker = &c->worker[w];
+        row.alive += !worker->lost && !worker->left;
+        c->row_mask[w] = worker->arrived;
+        c->row_duration[w] = worker->duration_s;
+        c->row_lag[w] = worker->lag_s;
+        c->row_first[w] = worker->range.first;
+        c->row_count[w] = (uint32_t)worker->range.count;
+    }
+    record_put_step(c->record, &row);
+}
+
+void log_late(struct coordinator *c, uint32_t worker, const struct msg_event *e)
+{
+    struct record_late late = {.step = e->step,
+                               .worker = worker,
+                               .duration_s = e->duration_s / e->fraction,
+                               .lag_s = e->lag_s,
+                               .fraction = e->fraction};
+    record_put_late(c->record, &late);
+}
+
+void log_checksum(struct coordinator *c, uint32_t worker,
+                  const struct msg_event *e)
+{
+    record_put_checksum(c->record, e->step, worker, e->value);
+}

@@ -1,0 +1,115 @@
+/* Inside the coordinator: shared by coordinator.c (decisions), peers.c (what
+ * other nodes are sent) and coordinator_log.c (the record). */
+#ifndef DSGD_COORDINATOR_PRIV_H
+#define DSGD_COORDINATOR_PRIV_H
+
+#include "coordinator.h"
+#include "sampler.h"
+#include "state.h"
+
+enum phase {
+    PHASE_BOUNDARY, /* waits until all who live are ready for step `step` */
+    PHASE_OPEN,     /* step `step` runs */
+    PHASE_CLOSING,  /* sums of step `step` are on their way */
+    PHASE_ENDING,   /* waits for the nodes' last word */
+    PHASE_REAPING   /* the record is complete */
+};
+
+struct worker {
+    uint32_t node, local;
+    bool lost, left, stuck;
+    bool working; /* expected to contribute to the open step */
+    bool arrived;
+    bool waited_for; /* its range was cut too often */
+    uint64_t ready;  /* step it is ready for */
+    double life_s;   /* own clock, last sign of life */
+    double owes_s;   /* … since when it owes a gradient, or its readiness */
+    double lost_s;   /* … when it was lost */
+    uint64_t samples;
+    struct sample_range range;
+    float duration_s, lag_s;
+    uint64_t checksum_step, checksum;
+};
+
+struct peer {
+    uint32_t n_local;
+    uint32_t *worker; /* [n_local] global index */
+    uint8_t *mask;    /* [n_local] contributors of the closing step */
+    bool contributes;
+    bool lost;
+    bool bye, done;
+    bool reap_sent;
+    const float *sum; /* held until it has been added */
+    uint64_t sent;    /* last mean sent */
+    uint64_t state_bytes;
+    bool wants_state;
+    struct state_copy state; /* being sent; fd -1: none */
+    uint64_t state_step;
+    size_t state_sent;
+    bool end_sent;
+};
+
+struct coordinator {
+    struct dsgd_options opt;
+    uint32_t n_workers, n_nodes;
+    struct worker *worker; /* [n_workers] */
+    struct peer *peer;     /* [n_nodes]; 0: this node */
+    struct node *node;
+    struct transport *transport;
+    struct record *record;
+    struct cutoff *cutoff;
+    struct sampler *sampler;
+
+    struct own_clock *clock;
+    enum phase phase;
+    double now_s;  /* own clock of this tick */
+    uint64_t step; /* open, or next */
+    uint64_t published;
+    uint32_t attempt, target, n_arrived;
+    bool whole;        /* every able worker has a whole batch */
+    double phase_s;    /* own clock when the phase began */
+    double step_s;     /* … when the open step started */
+    double close_s;    /* … when it was closed */
+    double origin_s;   /* … when the first step started */
+    double run_s;      /* sum of step times, boundaries left out */
+    double overhead_s; /* running mean of publish - close */
+    uint64_t run_samples;
+    uint32_t next_sum; /* nodes are added in order */
+    bool sum_started;
+
+    /* Scratch, [n_workers]. */
+    bool *flag_a, *flag_b;
+    struct sample_range *range;
+    struct msg_share *share; /* [largest n_local] */
+    uint8_t *row_mask;
+    float *row_duration, *row_lag;
+    uint64_t *row_first;
+    uint32_t *row_count;
+};
+
+/* peers.c */
+
+/* Shares of the node's workers for the open step, in c->share. */
+void peers_shares(struct coordinator *c, const struct peer *p);
+/* Let every node's workers begin the open step. */
+void peers_start(struct coordinator *c);
+/* Tell contributing nodes to sum. */
+void peers_close(struct coordinator *c);
+/* Send each node what it lacks and can take.  Returns whether it did. */
+bool peers_pump(struct coordinator *c);
+/* The message that announces a mean of the ring. */
+struct msg peers_mean(const struct coordinator *c, uint64_t step,
+                      const struct seg_mean *about);
+
+/* coordinator_log.c; no effect without a record. */
+
+void log_event(struct coordinator *c, enum record_event_kind kind,
+               int32_t worker, int32_t node, const char *text);
+/* The step that is being published; before ranges are settled. */
+void log_step(struct coordinator *c, bool epoch_end, uint64_t samples);
+void log_late(struct coordinator *c, uint32_t worker,
+              const struct msg_event *e);
+void log_checksum(struct coordinator *c, uint32_t worker,
+                  const struct msg_event *e);
+
+#endif

@@ -1,0 +1,237 @@
+#include "launch.h"
+
+#include <ctype.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <math.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "error.h"
+
+static const char *const feature_names[DSGD_N_TELEMETRY] = {
+    DSGD_TELEMETRY_FEATURES};
+
+static const char *variable(const char *name)
+{
+    const char *value = getenv(name);
+    return value && *value ? value : NULL;
+}
+
+static void telemetry_field(const char *field, size_t length, float *out)
+{
+    for (size_t i = 0; i < DSGD_N_TELEMETRY; i++) {
+        size_t name = strlen(feature_names[i]);
+        if (length <= name + 1 || strncmp(field, feature_names[i], name) != 0 ||
+            field[name] != '=')
+            continue;
+        char *end;
+        float value = strtof(field + name + 1, &end);
+        if (end == field + length && isfinite(value))
+            out[i] = value;
+    }
+}
+
+void launch_telemetry(const char *text, float *out)
+{
+    for (size_t i = 0; i < DSGD_N_TELEMETRY; i++)
+        out[i] = NAN;
+    if (!text || strncmp(text, "1;", 2) != 0)
+        return;
+    for (const char *field = text + 2; *field;) {
+        size_t length = strcspn(field, ";");
+        telemetry_field(field, length, out);
+        field += length + (field[length] == ';');
+    }
+}
+
+/* The program may be linked to OpenBLAS; this library is not. */
+static void kernel_name(char *out, size_t size)
+{
+    char line[256];
+    void *symbol = dlsym(RTLD_DEFAULT, "openblas_get_corename");
+    char *(*corename)(void);
+
+    memcpy(&corename, &symbol, sizeof corename);
+    if (symbol) {
+        snprintf(out, size, "%s", corename());
+        return;
+    }
+    snprintf(out, size, "unknown");
+    FILE *f = fopen("/proc/cpuinfo", "re");
+    while (f && fgets(line, sizeof line, f)) {
+        const char *colon = strchr(line, ':');
+        if (strncmp(line, "model name", 10) == 0 && colon) {
+            snprintf(out, size, "%.*s", (int)strcspn(colon + 2, "\n"),
+                     colon + 2);
+            break;
+        }
+    }
+    if (f)
+        fclose(f);
+}
+
+void launch_this_node(struct launch_node *node)
+{
+    const char *slurm_name = variable("SLURMD_NODENAME");
+
+    memset(node, 0, sizeof *node);
+    if (slurm_name)
+        snprintf(node->name, sizeof node->name, "%s", slurm_name);
+    else if (gethostname(node->name, sizeof node->name - 1) != 0)
+        snprintf(node->name, sizeof node->name, "unknown");
+    kernel_name(node->kernel, sizeof node->kernel);
+    launch_telemetry(variable(DSGD_LAUNCH_TELEMETRY), node->telemetry);
+}
+
+enum dsgd_err launch_check(const struct dsgd_options *opt,
+                           struct cutoff_spec *spec, struct dsgd_error *err)
+{
+    if (!opt->grad_elems || opt->grad_elems > UINT32_MAX)
+        return error_set(err, DSGD_E_USAGE,
+                         "grad_elems: %zu is not from 1 to %u", opt->grad_elems,
+                         UINT32_MAX);
+    if (opt->sampler == DSGD_SAMPLER_RANGES && opt->batch > UINT32_MAX)
+        return error_set(err, DSGD_E_USAGE,
+                         "batch: %llu is more than %u samples",
+                         (unsigned long long)opt->batch, UINT32_MAX);
+    if (!(opt->hard_timeout_s >= 0))
+        return error_set(err, DSGD_E_USAGE, "hard_timeout_s: %g is negative",
+                         opt->hard_timeout_s);
+    return cutoff_parse("--dsgd-cutoff", opt->cutoff, spec, err);
+}
+
+static void warn(const struct dsgd_options *opt, const char *text)
+{
+    if (opt->warn)
+        opt->warn(opt->warn_context, text);
+}
+
+/* One directory level, so that a RecordDir without the plugin's help works
+ * where the user may write. */
+static void make_directory(const char *path)
+{
+    struct stat st;
+    if (stat(path, &st) != 0)
+        mkdir(path, 0700);
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t n = strlen(text), k = strlen(end);
+    return n >= k && strcmp(text + n - k, end) == 0;
+}
+
+static void record_path(const struct dsgd_options *opt,
+                        const struct record_job *job, char *path, size_t size)
+{
+    if (ends_with(opt->record, ".dsgd")) {
+        snprintf(path, size, "%s", opt->record);
+        return;
+    }
+    make_directory(opt->record);
+    snprintf(path, size, "%s/%s.%s.%u.dsgd", opt->record, job->job_id,
+             job->step_id, job->restart);
+}
+
+static double unix_time(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static struct record *create(const struct dsgd_options *opt,
+                             struct record_job *job)
+{
+    const char *restart = variable("SLURM_RESTART_COUNT");
+    const struct passwd *user = getpwuid(geteuid());
+    char own_id[32], path[512];
+    struct record *record;
+    struct dsgd_error error;
+
+    snprintf(own_id, sizeof own_id, "mpirun-%ld", (long)getpid());
+    job->job_id = variable("SLURM_JOB_ID");
+    job->step_id = variable("SLURM_STEP_ID");
+    if (!job->job_id || !job->step_id) {
+        job->job_id = own_id;
+        job->step_id = "0";
+    }
+    job->restart = restart ? (uint32_t)strtoul(restart, NULL, 10) : 0;
+    job->job_name = variable("SLURM_JOB_NAME");
+    job->user = user ? user->pw_name : NULL;
+    record_path(opt, job, path, sizeof path);
+    if (record_create(path, job, &record, &error) == DSGD_OK)
+        return record;
+    struct dsgd_error text;
+    error_set(&text, DSGD_E_IO, "no record: %.400s", error.text);
+    warn(opt, text.text);
+    return NULL;
+}
+
+struct record *launch_record(const struct dsgd_options *opt, uint32_t n_workers,
+                             uint32_t n_nodes, const uint32_t *worker_node,
+                             const struct launch_node *nodes)
+{
+    struct record_job job = {.program = opt->program,
+                             .description = opt->description,
+                             .cutoff = opt->cutoff,
+                             .late = opt->late == DSGD_LATE_DROP ? "drop"
+                                                                 : "requeue",
+                             .min_contributors = opt->min_contributors,
+                             .grad_elems = opt->grad_elems,
+                             .n_samples = opt->n_samples,
+                             .batch = opt->batch,
+                             .start_unix_s = unix_time(),
+                             .n_workers = n_workers,
+                             .n_nodes = n_nodes,
+                             .worker_node = worker_node};
+    struct record *record = NULL;
+
+    if (!*opt->record || strcmp(opt->record, "off") == 0)
+        return NULL;
+    const char **names = calloc(n_nodes, sizeof *names);
+    const char **kernels = calloc(n_nodes, sizeof *kernels);
+    float *telemetry = calloc(n_nodes, sizeof nodes->telemetry);
+    if (names && kernels && telemetry) {
+        for (uint32_t i = 0; i < n_nodes; i++) {
+            names[i] = nodes[i].name;
+            kernels[i] = nodes[i].kernel;
+            memcpy(telemetry + (size_t)i * DSGD_N_TELEMETRY, nodes[i].telemetry,
+                   sizeof nodes->telemetry);
+        }
+        job.node_name = names;
+        job.node_kernel = kernels;
+        job.telemetry = telemetry;
+        record = create(opt, &job);
+    } else {
+        warn(opt, "no record: no memory");
+    }
+    free(names);
+    free(kernels);
+    free(telemetry);
+    return record;
+}
+
+void launch_compare_kernels(const struct dsgd_options *opt, uint32_t n_nodes,
+                            const struct launch_node *nodes)
+{
+    for (uint32_t i = 1; i < n_nodes; i++) {
+        if (strcmp(nodes[i].kernel, nodes[0].kernel) == 0)
+            continue;
+        struct dsgd_error text;
+        error_set(&text, DSGD_OK,
+                  "nodes %s and %s compute with different kernels (%s, %s): "
+                  "what workers compute for themselves may differ in the last "
+                  "bits; set OPENBLAS_CORETYPE to one that both have",
+                  nodes[0].name, nodes[i].name, nodes[0].kernel,
+                  nodes[i].kernel);
+        warn(opt, text.text);
+        return;
+    }
+}

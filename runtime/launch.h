@@ -1,0 +1,43 @@
+/* What a run knows of the job it belongs to, and the record that it opens. */
+#ifndef DSGD_LAUNCH_H
+#define DSGD_LAUNCH_H
+
+#include "cutoff.h"
+#include "dsgd.h"
+#include "dsgd_names.h"
+#include "record.h"
+
+/* A node's facts, as its first rank knows them; passed around as bytes. */
+struct launch_node {
+    char name[64];
+    char kernel[64]; /* of the BLAS library, or the processor's name */
+    float telemetry[DSGD_N_TELEMETRY]; /* NaN: not valid */
+};
+
+/* Fill in this node's facts; telemetry from DSGD_LAUNCH_TELEMETRY. */
+void launch_this_node(struct launch_node *node);
+
+/* Read a DSGD_LAUNCH_TELEMETRY text; unknown or malformed fields are skipped.
+ *   out  [DSGD_N_TELEMETRY]  NaN where nothing valid was found */
+void launch_telemetry(const char *text, float *out);
+
+/* Check what does not depend on the number of workers.
+ *   spec  out
+ * Errors: DSGD_E_USAGE. */
+enum dsgd_err launch_check(const struct dsgd_options *opt,
+                           struct cutoff_spec *spec, struct dsgd_error *err);
+
+/* Open the record that opt asks for, in the coordinator's process.
+ *   worker_node  [n_workers]
+ *   nodes        [n_nodes]
+ * Returns NULL when none is wanted, and when it can't be opened: that is a
+ * warning (opt->warn), for the run goes on without it. */
+struct record *launch_record(const struct dsgd_options *opt, uint32_t n_workers,
+                             uint32_t n_nodes, const uint32_t *worker_node,
+                             const struct launch_node *nodes);
+
+/* Warn of nodes whose arithmetic may differ: replicas would drift apart. */
+void launch_compare_kernels(const struct dsgd_options *opt, uint32_t n_nodes,
+                            const struct launch_node *nodes);
+
+#endif

@@ -1,0 +1,77 @@
+/* What aggregators and the coordinator say to each other.
+ *
+ * Control messages are small and copied by the transport; bulk messages carry a
+ * gradient, and a peer is sent the next one only when it has taken the last.
+ * Both start with a struct msg.  All nodes have the same byte order. */
+#ifndef DSGD_MESSAGE_H
+#define DSGD_MESSAGE_H
+
+#include <stdint.h>
+
+#include "segment.h"
+
+enum msg_kind {
+    /* node to coordinator, control */
+    MSG_EVENTS = 1, /* struct msg_event[count] */
+    MSG_LIFE = 2,   /* float[count]: seconds since each worker's last sign */
+    MSG_BYE = 3,    /* uint8_t[count]: who never came to the end of the run */
+    MSG_DONE = 10,  /* the node's aggregator sends no more */
+    /* node to coordinator, bulk */
+    MSG_SUM = 4, /* float[grad_elems]: sum over the node's contributors */
+    /* coordinator to node, control */
+    MSG_CLOSE = 5, /* uint8_t[count]: who contributes, of the node's workers */
+    MSG_START = 6, /* struct msg_share[count]: step may begin */
+    MSG_END = 7,   /* the run is over */
+    MSG_REAP = 11, /* the record is complete: end stuck processes */
+    /* coordinator to node, bulk */
+    MSG_PUBLISH = 8, /* struct msg_share[count], then float[grad_elems] */
+    MSG_STATE = 9    /* a piece of the registered state */
+};
+
+enum msg_flag {
+    MSG_EPOCH_END = 1, /* PUBLISH: the last step of its epoch */
+    MSG_STARTS = 2,    /* PUBLISH: the next step may begin */
+    MSG_LAST = 4       /* PUBLISH: the run is over.  STATE: the last piece */
+};
+
+struct msg {
+    uint32_t kind;
+    uint32_t flags;
+    uint32_t count;   /* of what follows */
+    uint32_t attempt; /* CLOSE, SUM */
+    uint64_t step;
+    union {
+        struct { /* PUBLISH, END */
+            uint64_t epoch, samples;
+            uint64_t run_samples, run_ns; /* so far: for dsgd_progress */
+            uint32_t contributors, pad;
+            double lr_scale, hard_timeout_s;
+        } mean;
+        struct { /* STATE */
+            uint64_t offset, bytes, total;
+        } state;
+        struct {                  /* LIFE, EVENTS */
+            uint64_t published;   /* last step in the node's ring */
+            uint64_t state_bytes; /* registered by its workers */
+            uint32_t wants_state;
+        } node;
+    } u;
+};
+
+/* A worker's event, seen by its aggregator. */
+struct msg_event {
+    uint32_t worker; /* local index */
+    uint32_t kind;   /* enum seg_event_kind */
+    uint64_t step;
+    uint64_t value;
+    float duration_s; /* COMMIT: its own; BEGIN: 0 */
+    float lag_s;      /* BEGIN, COMMIT: after the step's start on its node */
+    float fraction;
+};
+
+/* A worker's share of the next step. */
+struct msg_share {
+    uint64_t epoch, first, count;
+};
+
+#endif

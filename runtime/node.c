@@ -1,0 +1,378 @@
+#include "node.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "error.h"
+#include "sys.h"
+
+enum { STARTS = 256 }; /* step starts remembered, for the lags of late ones */
+enum { BLOCK = 1024 }; /* floats summed at a time: they stay in L1 */
+
+struct local {
+    uint64_t begin_step, begin_ns;
+    uint64_t commit_step;
+    uint64_t cpu_ticks;
+};
+
+struct node {
+    struct segment *seg, view;
+    struct local *local; /* [n_local] */
+    uint32_t next;       /* whose events are looked at first */
+    int reserved;        /* ring slot, -1: none */
+    uint64_t start_step[STARTS], start_ns[STARTS];
+    uint64_t pending_step; /* may begin once step - 1 is published */
+    struct msg_share *pending;
+};
+
+enum dsgd_err node_create(const struct segment *seg, struct node **out,
+                          struct dsgd_error *err)
+{
+    struct node *n = calloc(1, sizeof *n);
+    *out = NULL;
+    if (n) {
+        n->view = *seg;
+        n->seg = &n->view;
+        n->reserved = -1;
+        n->local = calloc(seg->h->n_local, sizeof *n->local);
+        n->pending = calloc(seg->h->n_local, sizeof *n->pending);
+    }
+    if (!n || !n->local || !n->pending) {
+        node_destroy(n);
+        return error_set(err, DSGD_E_NOMEM, "aggregator: no memory");
+    }
+    *out = n;
+    return DSGD_OK;
+}
+
+void node_destroy(struct node *n)
+{
+    if (!n)
+        return;
+    free(n->local);
+    free(n->pending);
+    free(n);
+}
+
+uint32_t node_size(const struct node *n)
+{
+    return n->seg->h->n_local;
+}
+
+size_t node_grad_elems(const struct node *n)
+{
+    return n->seg->h->grad_elems;
+}
+
+uint64_t node_published(const struct node *n)
+{
+    return atomic_load(&n->seg->h->published);
+}
+
+/* Seconds from a step's start on this node, NaN when it is not remembered. */
+static float lag_s(const struct node *n, uint64_t step, uint64_t at_ns)
+{
+    if (n->start_step[step % STARTS] != step)
+        return NAN;
+    return (float)((double)(int64_t)(at_ns - n->start_ns[step % STARTS]) *
+                   1e-9);
+}
+
+static void convert(struct node *n, uint32_t w, const struct seg_event *e,
+                    struct msg_event *out)
+{
+    struct local *local = &n->local[w];
+
+    *out = (struct msg_event){.worker = w,
+                              .kind = e->kind,
+                              .step = e->step,
+                              .value = e->value,
+                              .fraction = e->fraction,
+                              .duration_s = NAN,
+                              .lag_s = NAN};
+    if (e->kind == SEG_EVENT_BEGIN) {
+        local->begin_step = e->step;
+        local->begin_ns = e->at_ns;
+        out->lag_s = lag_s(n, e->step, e->at_ns);
+    } else if (e->kind == SEG_EVENT_COMMIT) {
+        local->commit_step = e->step;
+        if (local->begin_step == e->step) {
+            out->duration_s =
+                (float)((double)(e->at_ns - local->begin_ns) * 1e-9);
+            out->lag_s = lag_s(n, e->step, local->begin_ns);
+        }
+    }
+}
+
+bool node_event(struct node *n, struct msg_event *event)
+{
+    struct seg_event e;
+    uint32_t n_local = n->seg->h->n_local;
+
+    for (uint32_t i = 0; i < n_local; i++) {
+        uint32_t w = (n->next + i) % n_local;
+        if (segment_take(n->seg, w, &e)) {
+            n->next = (w + 1) % n_local;
+            convert(n, w, &e, event);
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool events_wait(const struct node *n)
+{
+    for (uint32_t w = 0; w < n->seg->h->n_local; w++) {
+        const struct seg_worker *worker = &n->seg->workers[w];
+        if (atomic_load(&worker->event_head) !=
+            atomic_load(&worker->event_tail))
+            return true;
+    }
+    return false;
+}
+
+void node_nap(struct node *n, uint64_t timeout_ns)
+{
+    struct seg_header *h = n->seg->h;
+    uint32_t bell = atomic_load(&h->agg_bell);
+
+    atomic_store(&h->agg_asleep, 1);
+    if (!events_wait(n))
+        sys_futex_wait(&h->agg_bell, bell, timeout_ns);
+    atomic_store(&h->agg_asleep, 0);
+}
+
+static void add(float *restrict sum, const float *restrict x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        sum[i] += x[i];
+}
+
+void node_add(const struct node *n, float *sum, const float *x)
+{
+    add(sum, x, n->seg->h->grad_elems);
+}
+
+void node_sum(struct node *n, const uint8_t *mask, float *out)
+{
+    size_t elems = n->seg->h->grad_elems;
+
+    for (size_t at = 0; at < elems; at += BLOCK) {
+        size_t count = elems - at < BLOCK ? elems - at : BLOCK;
+        bool first = true;
+        for (uint32_t w = 0; w < n->seg->h->n_local; w++) {
+            if (!mask[w])
+                continue;
+            const float *x = segment_slot(n->seg, w, 0) + at;
+            if (first)
+                memcpy(out + at, x, count * sizeof *out);
+            else
+                add(out + at, x, count);
+            first = false;
+        }
+    }
+}
+
+float *node_reserve(struct node *n)
+{
+    if (n->reserved < 0)
+        n->reserved = (int)segment_reserve(n->seg);
+    return segment_ring(n->seg, (uint32_t)n->reserved);
+}
+
+static void give_shares(struct node *n, uint64_t step,
+                        const struct msg_share *shares)
+{
+    for (uint32_t w = 0; w < n->seg->h->n_local; w++) {
+        struct seg_worker *worker = &n->seg->workers[w];
+        atomic_store(&worker->assign_step, 0);
+        atomic_store(&worker->assign_epoch, shares[w].epoch);
+        atomic_store(&worker->assign_first, shares[w].first);
+        atomic_store(&worker->assign_count, shares[w].count);
+        atomic_store(&worker->assign_step, step);
+    }
+}
+
+static void let_begin(struct node *n, uint64_t step,
+                      const struct msg_share *shares)
+{
+    n->start_step[step % STARTS] = step;
+    n->start_ns[step % STARTS] = sys_now_ns();
+    if (shares)
+        give_shares(n, step, shares);
+    atomic_store(&n->seg->h->started, step);
+}
+
+static void start_pending(struct node *n)
+{
+    uint64_t published = node_published(n);
+    if (n->pending_step == published + 1)
+        let_begin(n, n->pending_step, n->pending);
+    if (n->pending_step <= published + 1)
+        n->pending_step = 0;
+}
+
+void node_publish(struct node *n, const struct msg *m,
+                  const struct msg_share *shares)
+{
+    struct seg_header *h = n->seg->h;
+    struct seg_mean *mean = &n->seg->means[n->reserved];
+
+    mean->epoch = m->u.mean.epoch;
+    mean->samples = m->u.mean.samples;
+    mean->contributors = m->u.mean.contributors;
+    mean->epoch_end = (m->flags & MSG_EPOCH_END) != 0;
+    mean->lr_scale = m->u.mean.lr_scale;
+    atomic_store(&mean->step, m->step);
+    n->reserved = -1;
+    atomic_store(&h->progress_samples, m->u.mean.run_samples);
+    atomic_store(&h->progress_ns, m->u.mean.run_ns);
+    atomic_store(&h->progress_steps, m->step);
+    atomic_store(&h->published, m->step);
+    if (m->flags & MSG_STARTS)
+        let_begin(n, m->step + 1, shares);
+    if (m->flags & MSG_LAST)
+        atomic_store(&h->run, SEG_ENDED);
+    start_pending(n);
+    sys_futex_ring(&h->worker_bell);
+}
+
+const float *node_mean(const struct node *n, uint64_t step,
+                       struct seg_mean *about)
+{
+    int slot = segment_find(n->seg, step);
+    if (slot < 0)
+        return NULL;
+    *about = n->seg->means[slot];
+    return segment_ring(n->seg, (uint32_t)slot);
+}
+
+void node_start(struct node *n, uint64_t step, const struct msg_share *shares)
+{
+    n->pending_step = step;
+    memcpy(n->pending, shares, n->seg->h->n_local * sizeof *n->pending);
+    start_pending(n);
+    sys_futex_ring(&n->seg->h->worker_bell);
+}
+
+void node_jump(struct node *n, uint64_t step)
+{
+    if (step <= node_published(n))
+        return;
+    atomic_store(&n->seg->h->published, step);
+    atomic_store(&n->seg->h->started, step);
+    start_pending(n);
+    sys_futex_ring(&n->seg->h->worker_bell);
+}
+
+void node_end(struct node *n)
+{
+    atomic_store(&n->seg->h->run, SEG_ENDED);
+    sys_futex_ring(&n->seg->h->worker_bell);
+}
+
+void node_break(struct node *n, const char *why)
+{
+    snprintf(n->seg->h->broken, sizeof n->seg->h->broken, "%s", why);
+    atomic_store(&n->seg->h->run, SEG_BROKEN);
+    sys_futex_ring(&n->seg->h->worker_bell);
+}
+
+/* User and system time of a process in clock ticks, 0 when it is gone. */
+static uint64_t process_ticks(int pid)
+{
+    char path[32], line[1024];
+    unsigned long user = 0, system = 0;
+
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    FILE *f = fopen(path, "re");
+    if (!f)
+        return 0;
+    size_t got = fread(line, 1, sizeof line - 1, f);
+    fclose(f);
+    line[got] = '\0';
+    char *fields = strrchr(line, ')'); /* the name may hold anything */
+    if (!fields || sscanf(fields + 1,
+                          " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu "
+                          "%lu",
+                          &user, &system) != 2)
+        return 0;
+    return user + system;
+}
+
+void node_life(struct node *n, float *silent_s)
+{
+    uint64_t now = sys_now_ns();
+
+    for (uint32_t w = 0; w < n->seg->h->n_local; w++) {
+        struct seg_worker *worker = &n->seg->workers[w];
+        struct local *local = &n->local[w];
+        uint64_t life = atomic_load(&worker->life_ns);
+        if (local->commit_step >= local->begin_step) {
+            uint64_t ticks = process_ticks(atomic_load(&worker->pid));
+            if (ticks != local->cpu_ticks) {
+                local->cpu_ticks = ticks;
+                atomic_store(&worker->life_ns, now);
+                life = now;
+            }
+        }
+        silent_s[w] = life < now ? (float)((double)(now - life) * 1e-9) : 0;
+    }
+}
+
+bool node_ask_state(struct node *n, uint32_t asker)
+{
+    uint64_t best_step = 0, oldest = UINT64_MAX;
+    uint32_t best = 0;
+
+    for (uint32_t i = 0; i < n->seg->h->ring_slots; i++) {
+        uint64_t step = atomic_load(&n->seg->means[i].step);
+        if (step && step < oldest)
+            oldest = step;
+    }
+    for (uint32_t w = 0; w < n->seg->h->n_local; w++) {
+        struct seg_worker *worker = &n->seg->workers[w];
+        uint64_t applied = atomic_load(&worker->applied);
+        if (w != asker && applied > best_step && !atomic_load(&worker->exit)) {
+            best_step = applied;
+            best = w;
+        }
+    }
+    if (!best_step || best_step + 1 < oldest)
+        return false;
+    atomic_store(&n->seg->workers[best].give_state, 1);
+    sys_futex_ring(&n->seg->h->worker_bell);
+    return true;
+}
+
+struct seg_state *node_state_box(struct node *n)
+{
+    return &n->seg->h->state;
+}
+
+uint32_t node_stuck(const struct node *n, uint8_t *stuck)
+{
+    uint32_t count = 0;
+    for (uint32_t w = 0; w < n->seg->h->n_local; w++) {
+        stuck[w] = atomic_load(&n->seg->workers[w].exit) == SEG_EXIT_NONE;
+        count += stuck[w];
+    }
+    return count;
+}
+
+void node_reap(struct node *n, uint32_t w)
+{
+    struct seg_worker *worker = &n->seg->workers[w];
+    uint32_t none = SEG_EXIT_NONE;
+
+    if (!atomic_compare_exchange_strong(&worker->exit, &none, SEG_EXIT_REAPED))
+        return;
+    int pid = atomic_load(&worker->pid);
+    sys_futex_ring(&worker->reap);
+    if (pid > 0 && pid != getpid())
+        kill(pid, SIGCONT);
+}

@@ -1,0 +1,76 @@
+/* The aggregator's hands on its node's segment: events in, sums, means and
+ * shares out.  One thread, the aggregator's. */
+#ifndef DSGD_NODE_H
+#define DSGD_NODE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "message.h"
+#include "segment.h"
+
+struct node;
+
+/* Errors: DSGD_E_NOMEM.  The mapping stays the caller's. */
+enum dsgd_err node_create(const struct segment *seg, struct node **n,
+                          struct dsgd_error *err);
+void node_destroy(struct node *n);
+
+uint32_t node_size(const struct node *n); /* workers */
+size_t node_grad_elems(const struct node *n);
+uint64_t node_published(const struct node *n);
+
+/* The next event of any worker, oldest first within a worker, with durations
+ * and lags worked out. */
+bool node_event(struct node *n, struct msg_event *event);
+
+/* Sleep until a worker posts an event or timeout_ns has passed. */
+void node_nap(struct node *n, uint64_t timeout_ns);
+
+/* out[grad_elems] = sum over the workers with mask[w] != 0, in rank order.
+ * At least one is set, and each has committed. */
+void node_sum(struct node *n, const uint8_t *mask, float *out);
+
+/* sum += x, [grad_elems] */
+void node_add(const struct node *n, float *sum, const float *x);
+
+/* A ring slot for the next mean, to be filled and then published. */
+float *node_reserve(struct node *n);
+
+/* Show the reserved slot as step m->step's mean.  shares: [n_local], or NULL:
+ * no work is known.  MSG_STARTS lets the next step begin, MSG_LAST ends. */
+void node_publish(struct node *n, const struct msg *m,
+                  const struct msg_share *shares);
+
+/* A mean of the ring and its description; NULL when the ring has it no more. */
+const float *node_mean(const struct node *n, uint64_t step,
+                       struct seg_mean *about);
+
+/* Let a step begin, once its predecessor is published. */
+void node_start(struct node *n, uint64_t step, const struct msg_share *shares);
+
+/* Go on from a state that contains the means up to step; never back. */
+void node_jump(struct node *n, uint64_t step);
+
+void node_end(struct node *n);
+void node_break(struct node *n, const char *why);
+
+/* Seconds since each worker's last sign of life, [n_local].  The processor time
+ * of a worker that is between steps (evaluating, say) counts as one. */
+void node_life(struct node *n, float *silent_s);
+
+/* Ask the worker with the most recent state, other than `asker`, to copy it.
+ * Returns false when none has a state as recent as the ring's oldest mean. */
+bool node_ask_state(struct node *n, uint32_t asker);
+
+/* Where copies of the state are announced on this node. */
+struct seg_state *node_state_box(struct node *n);
+
+/* After node_end: who has not answered yet, [n_local]; returns how many. */
+uint32_t node_stuck(const struct node *n, uint8_t *stuck);
+
+/* End a stuck worker's process: its helper thread does it; SIGCONT wakes it. */
+void node_reap(struct node *n, uint32_t worker);
+
+#endif

@@ -1,0 +1,61 @@
+/* A run of one worker, without MPI. */
+#include <stdlib.h>
+
+#include "client.h"
+#include "error.h"
+#include "launch.h"
+
+static enum dsgd_err check_alone(struct dsgd_error *err)
+{
+    const char *tasks = getenv("SLURM_STEP_NUM_TASKS");
+    if (tasks && atol(tasks) > 1 && getenv("SLURM_PROCID"))
+        return error_set(err, DSGD_E_LAUNCH,
+                         "dsgd_open: this is one of %s tasks, each of which "
+                         "would train alone; open with dsgd_mpi_open",
+                         tasks);
+    return DSGD_OK;
+}
+
+enum dsgd_err dsgd_open(const struct dsgd_options *opt, struct dsgd **d,
+                        struct dsgd_error *err)
+{
+    const uint32_t worker_node[1] = {0};
+    char name[SEGMENT_NAME];
+    struct segment seg = {0};
+    struct aggregator *agg = NULL;
+    struct launch_node node;
+    struct cutoff_spec spec;
+    struct coordinator_config coord = {.opt = opt,
+                                       .cutoff = &spec,
+                                       .n_workers = 1,
+                                       .n_nodes = 1,
+                                       .worker_node = worker_node};
+    struct aggregator_config config = {.seg = &seg, .coord = &coord};
+
+    *d = NULL;
+    enum dsgd_err rc = check_alone(err);
+    if (rc == DSGD_OK)
+        rc = launch_check(opt, &spec, err);
+    if (rc == DSGD_OK)
+        rc = segment_create(1, opt->grad_elems, opt->ring_bytes, &seg, name,
+                            err);
+    if (rc != DSGD_OK)
+        return rc;
+    segment_unlink(name);
+    rc = aggregator_create(&config, &agg, err);
+    if (rc == DSGD_OK)
+        rc = client_create(opt, &seg, 0, agg, d, err);
+    if (rc != DSGD_OK) {
+        aggregator_destroy(agg);
+        segment_detach(&seg);
+        return rc;
+    }
+    launch_this_node(&node);
+    aggregator_record(agg, launch_record(opt, 1, 1, worker_node, &node));
+    rc = client_start(*d, NULL, err);
+    if (rc != DSGD_OK) {
+        client_destroy(*d);
+        *d = NULL;
+    }
+    return rc;
+}

@@ -1,0 +1,249 @@
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cutoff.h"
+#include "dsgd.h"
+#include "dsgd_names.h"
+#include "error.h"
+
+#define DEFAULT_CONF       DSGD_SYSCONFDIR "/dsgd/dsgd.conf"
+#define DEFAULT_RING_BYTES (64u << 20)
+
+/* A setting is a row: how it is read, and what it is called in each of the
+ * places it may come from; NULL: not to be set there. */
+struct setting {
+    const char *conf, *plugstack, *user, *option;
+    enum dsgd_err (*read)(const char *name, const char *value,
+                          struct dsgd_options *opt, struct dsgd_error *err);
+};
+
+static enum dsgd_err read_text(const char *name, const char *value, char *out,
+                               size_t size, struct dsgd_error *err)
+{
+    size_t length = strlen(value);
+    if (length >= size)
+        return error_set(err, DSGD_E_USAGE,
+                         "%s: \"%.40s…\" is longer than %zu bytes", name, value,
+                         size - 1);
+    memcpy(out, value, length + 1);
+    return DSGD_OK;
+}
+
+static enum dsgd_err read_cutoff(const char *name, const char *value,
+                                 struct dsgd_options *opt,
+                                 struct dsgd_error *err)
+{
+    struct cutoff_spec spec;
+    enum dsgd_err rc = cutoff_parse(name, value, &spec, err);
+    if (rc != DSGD_OK)
+        return rc;
+    return read_text(name, value, opt->cutoff, sizeof opt->cutoff, err);
+}
+
+static enum dsgd_err read_whole(const char *name, const char *value,
+                                unsigned long long most, size_t *out,
+                                struct dsgd_error *err)
+{
+    char *end;
+    errno = 0;
+    unsigned long long number = strtoull(value, &end, 10);
+    if (!isdigit((unsigned char)*value) || *end || errno || number > most)
+        return error_set(err, DSGD_E_USAGE,
+                         "%s: \"%.40s\" is not a whole number from 0 to %llu",
+                         name, value, most);
+    *out = (size_t)number;
+    return DSGD_OK;
+}
+
+static enum dsgd_err read_min(const char *name, const char *value,
+                              struct dsgd_options *opt, struct dsgd_error *err)
+{
+    return read_whole(name, value, UINT32_MAX, &opt->min_contributors, err);
+}
+
+static enum dsgd_err read_model(const char *name, const char *value,
+                                struct dsgd_options *opt,
+                                struct dsgd_error *err)
+{
+    return read_text(name, value, opt->model, sizeof opt->model, err);
+}
+
+static enum dsgd_err read_record(const char *name, const char *value,
+                                 struct dsgd_options *opt,
+                                 struct dsgd_error *err)
+{
+    return read_text(name, value, opt->record, sizeof opt->record, err);
+}
+
+/* RecordDir of dsgd.conf holds a directory for each user. */
+static enum dsgd_err read_record_dir(const char *name, const char *value,
+                                     struct dsgd_options *opt,
+                                     struct dsgd_error *err)
+{
+    const char *user = getenv("USER");
+    char path[sizeof opt->record];
+    int length = snprintf(path, sizeof path, "%s/%s", value, user ? user : "");
+    if (length < 0 || (size_t)length >= sizeof path)
+        return error_set(err, DSGD_E_USAGE, "%s: \"%.40s…\" is too long", name,
+                         value);
+    return user ? read_text(name, path, opt->record, sizeof path, err)
+                : DSGD_OK;
+}
+
+static enum dsgd_err read_late(const char *name, const char *value,
+                               struct dsgd_options *opt, struct dsgd_error *err)
+{
+    if (strcmp(value, "requeue") == 0)
+        opt->late = DSGD_LATE_REQUEUE;
+    else if (strcmp(value, "drop") == 0)
+        opt->late = DSGD_LATE_DROP;
+    else
+        return error_set(err, DSGD_E_USAGE,
+                         "%s: \"%.40s\" is none of requeue|drop", name, value);
+    return DSGD_OK;
+}
+
+static enum dsgd_err read_ring(const char *name, const char *value,
+                               struct dsgd_options *opt, struct dsgd_error *err)
+{
+    return read_whole(name, value, SIZE_MAX, &opt->ring_bytes, err);
+}
+
+static enum dsgd_err read_timeout(const char *name, const char *value,
+                                  struct dsgd_options *opt,
+                                  struct dsgd_error *err)
+{
+    char *end;
+    double seconds = strtod(value, &end);
+    if (end == value || *end || !(seconds >= 0 && seconds <= 1e6))
+        return error_set(err, DSGD_E_USAGE,
+                         "%s: \"%.40s\" is not a number of seconds (0: from "
+                         "the observed run-times)",
+                         name, value);
+    opt->hard_timeout_s = seconds;
+    return DSGD_OK;
+}
+
+static const struct setting settings[] = {
+    {"Cutoff", DSGD_LAUNCH_DEFAULT_CUTOFF, DSGD_CUTOFF, DSGD_LAUNCH_CUTOFF,
+     read_cutoff},
+    {"Min", DSGD_LAUNCH_DEFAULT_MIN, DSGD_MIN, DSGD_LAUNCH_MIN, read_min},
+    {"Model", DSGD_LAUNCH_DEFAULT_MODEL, DSGD_MODEL, DSGD_LAUNCH_MODEL,
+     read_model},
+    {"RecordDir", NULL, NULL, NULL, read_record_dir},
+    {"Record", DSGD_LAUNCH_DEFAULT_RECORD, DSGD_RECORD, DSGD_LAUNCH_RECORD,
+     read_record},
+    {"Late", NULL, DSGD_LATE, NULL, read_late},
+    {"RingBytes", NULL, DSGD_RING_BYTES, NULL, read_ring},
+    {"HardTimeout", NULL, DSGD_HARD_TIMEOUT, NULL, read_timeout},
+};
+enum { N_SETTINGS = sizeof settings / sizeof settings[0] };
+
+static char *trim(char *text)
+{
+    char *end = text + strlen(text);
+    while (end > text && isspace((unsigned char)end[-1]))
+        *--end = '\0';
+    while (isspace((unsigned char)*text))
+        text++;
+    return text;
+}
+
+static enum dsgd_err conf_line(const char *path, unsigned number, char *line,
+                               struct dsgd_options *opt, struct dsgd_error *err)
+{
+    char name[320];
+    char *value;
+
+    line[strcspn(line, "#\n")] = '\0';
+    line = trim(line);
+    if (!*line)
+        return DSGD_OK;
+    value = strchr(line, '=');
+    if (value) {
+        *value++ = '\0';
+        line = trim(line);
+        value = trim(value);
+        snprintf(name, sizeof name, "%.200s:%u: %.60s", path, number, line);
+        for (size_t i = 0; i < N_SETTINGS; i++) {
+            if (strcmp(line, settings[i].conf) == 0)
+                return settings[i].read(name, value, opt, err);
+        }
+    }
+    return error_set(err, DSGD_E_USAGE,
+                     "%s:%u: \"%.60s\" is not a setting; they are written "
+                     "Name=value, see dsgd.conf(5)",
+                     path, number, line);
+}
+
+/* A file that was not asked for need not exist. */
+static enum dsgd_err read_conf(struct dsgd_options *opt, struct dsgd_error *err)
+{
+    const char *asked = getenv(DSGD_CONF);
+    const char *path = asked && *asked ? asked : DEFAULT_CONF;
+    char line[1024];
+    enum dsgd_err rc = DSGD_OK;
+
+    FILE *f = fopen(path, "re");
+    if (!f && path != asked && errno == ENOENT)
+        return DSGD_OK;
+    if (!f)
+        return error_set(err, DSGD_E_IO, "%s: %s", path, strerror(errno));
+    for (unsigned number = 1; rc == DSGD_OK && fgets(line, sizeof line, f);
+         number++)
+        rc = conf_line(path, number, line, opt, err);
+    fclose(f);
+    return rc;
+}
+
+/* What messages call a variable: users know the option by its own name. */
+static const char *shown_name(const char *variable)
+{
+    static const char *const options[][2] = {
+        {DSGD_LAUNCH_CUTOFF, "--dsgd-cutoff"},
+        {DSGD_LAUNCH_MIN, "--dsgd-min"},
+        {DSGD_LAUNCH_MODEL, "--dsgd-model"},
+        {DSGD_LAUNCH_RECORD, "--dsgd-record"},
+        {DSGD_LAUNCH_DEFAULT_CUTOFF, "plugstack.conf: cutoff"},
+        {DSGD_LAUNCH_DEFAULT_MIN, "plugstack.conf: min"},
+    };
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
+        if (strcmp(variable, options[i][0]) == 0)
+            return options[i][1];
+    }
+    return variable;
+}
+
+static enum dsgd_err read_variable(const struct setting *s,
+                                   const char *variable,
+                                   struct dsgd_options *opt,
+                                   struct dsgd_error *err)
+{
+    const char *value = variable ? getenv(variable) : NULL;
+    if (!value || !*value)
+        return DSGD_OK;
+    return s->read(shown_name(variable), value, opt, err);
+}
+
+enum dsgd_err dsgd_options_init(struct dsgd_options *opt,
+                                struct dsgd_error *err)
+{
+    enum dsgd_err rc;
+
+    memset(opt, 0, sizeof *opt);
+    opt->ring_bytes = DEFAULT_RING_BYTES;
+    strcpy(opt->cutoff, "full");
+    rc = read_conf(opt, err);
+    for (size_t i = 0; rc == DSGD_OK && i < N_SETTINGS; i++)
+        rc = read_variable(&settings[i], settings[i].plugstack, opt, err);
+    for (size_t i = 0; rc == DSGD_OK && i < N_SETTINGS; i++)
+        rc = read_variable(&settings[i], settings[i].user, opt, err);
+    for (size_t i = 0; rc == DSGD_OK && i < N_SETTINGS; i++)
+        rc = read_variable(&settings[i], settings[i].option, opt, err);
+    return rc;
+}

@@ -1,0 +1,201 @@
+#include <string.h>
+
+#include "coordinator_priv.h"
+
+void peers_shares(struct coordinator *c, const struct peer *p)
+{
+    for (uint32_t i = 0; i < p->n_local; i++) {
+        const struct worker *w = &c->worker[p->worker[i]];
+        c->share[i] = (struct msg_share){.epoch = sampler_epoch(c->sampler),
+                                         .first = w->range.first,
+                                         .count = w->range.count};
+    }
+}
+
+static bool control(struct coordinator *c, uint32_t node, const struct msg *m,
+                    const void *body, size_t bytes)
+{
+    return c->transport->ops->control(c->transport, node, m, body, bytes);
+}
+
+static void start_node(struct coordinator *c, uint32_t node)
+{
+    const struct peer *p = &c->peer[node];
+    struct msg m = {.kind = MSG_START, .count = p->n_local, .step = c->step};
+
+    peers_shares(c, p);
+    if (node == 0)
+        node_start(c->node, c->step, c->share);
+    else
+        control(c, node, &m, c->share, p->n_local * sizeof *c->share);
+}
+
+void peers_start(struct coordinator *c)
+{
+    for (uint32_t i = 0; i < c->n_nodes; i++)
+        start_node(c, i);
+}
+
+/* A node that can't be told is one that does not deliver: the hard timeout
+ * takes it out. */
+void peers_close(struct coordinator *c)
+{
+    for (uint32_t i = 1; i < c->n_nodes; i++) {
+        const struct peer *p = &c->peer[i];
+        struct msg m = {.kind = MSG_CLOSE,
+                        .count = p->n_local,
+                        .attempt = c->attempt,
+                        .step = c->step};
+        if (p->contributes)
+            control(c, i, &m, p->mask, p->n_local);
+    }
+}
+
+struct msg peers_mean(const struct coordinator *c, uint64_t step,
+                      const struct seg_mean *about)
+{
+    struct msg m = {.kind = MSG_PUBLISH, .step = step};
+
+    m.u.mean.epoch = about->epoch;
+    m.u.mean.samples = about->samples;
+    m.u.mean.contributors = about->contributors;
+    m.u.mean.lr_scale = about->lr_scale;
+    m.u.mean.run_samples = c->run_samples;
+    m.u.mean.run_ns = (uint64_t)(c->run_s * 1e9);
+    m.u.mean.hard_timeout_s = coordinator_hard_timeout_s(c);
+    if (about->epoch_end)
+        m.flags |= MSG_EPOCH_END;
+    if (step < c->published)
+        m.flags |= MSG_STARTS;
+    else if (c->phase >= PHASE_ENDING)
+        m.flags |= MSG_LAST;
+    else if (c->phase != PHASE_BOUNDARY)
+        m.flags |= MSG_STARTS;
+    return m;
+}
+
+/* The next mean that a node lacks.  A step that is over may begin there too,
+ * without work, so that nobody waits for it to start. */
+static bool send_mean(struct coordinator *c, uint32_t node)
+{
+    struct peer *p = &c->peer[node];
+    struct seg_mean about;
+    const float *mean = node_mean(c->node, p->sent + 1, &about);
+
+    if (!mean)
+        return false;
+    struct msg m = peers_mean(c, p->sent + 1, &about);
+    bool latest = p->sent + 1 == c->published;
+    m.count = p->n_local;
+    if (latest && (m.flags & MSG_STARTS))
+        peers_shares(c, p);
+    else
+        memset(c->share, 0, p->n_local * sizeof *c->share);
+    c->transport->ops->bulk(c->transport, node, &m, c->share,
+                            p->n_local * sizeof *c->share, mean,
+                            node_grad_elems(c->node) * sizeof *mean);
+    p->sent++;
+    p->end_sent = p->end_sent || (m.flags & MSG_LAST);
+    return true;
+}
+
+/* Registered state in pieces of a gradient's size. */
+static bool send_state(struct coordinator *c, uint32_t node)
+{
+    struct peer *p = &c->peer[node];
+    size_t piece = node_grad_elems(c->node) * sizeof(float);
+    size_t left = p->state.bytes - p->state_sent;
+    struct msg m = {.kind = MSG_STATE, .step = p->state_step};
+
+    m.u.state.offset = p->state_sent;
+    m.u.state.total = p->state.bytes;
+    m.u.state.bytes = left < piece ? left : piece;
+    if (left <= piece)
+        m.flags |= MSG_LAST;
+    c->transport->ops->bulk(c->transport, node, &m, NULL, 0,
+                            p->state.data + p->state_sent, m.u.state.bytes);
+    p->state_sent += m.u.state.bytes;
+    if (p->state_sent < p->state.bytes)
+        return true;
+    p->sent = p->state_step;
+    p->wants_state = false;
+    state_drop(&p->state);
+    if (p->sent == c->published &&
+        (c->phase == PHASE_OPEN || c->phase == PHASE_CLOSING))
+        start_node(c, node);
+    return true;
+}
+
+/* The ring no longer has what a node lacks, or all its workers fell out of its
+ * own: it gets a copy of the state of one of this node's workers. */
+static bool begin_state(struct coordinator *c, uint32_t node)
+{
+    struct peer *p = &c->peer[node];
+    const struct seg_state *box = node_state_box(c->node);
+    uint64_t announced = atomic_load(&box->step);
+    struct seg_mean about;
+
+    if (!p->state_bytes)
+        return false;
+    bool fresh = announced && (announced - 1 == c->published ||
+                               node_mean(c->node, announced, &about));
+    if (fresh && announced - 1 >= p->sent)
+        return state_open(box, p->state_bytes, &p->state, &p->state_step,
+                          NULL) == DSGD_OK;
+    node_ask_state(c->node, UINT32_MAX);
+    return false;
+}
+
+static bool pump_bulk(struct coordinator *c, uint32_t node)
+{
+    struct peer *p = &c->peer[node];
+    struct seg_mean about;
+    bool lacks = p->sent < c->published;
+
+    if (!(lacks || p->wants_state) ||
+        !c->transport->ops->bulk_idle(c->transport, node))
+        return false;
+    if (p->state.fd >= 0) {
+        send_state(c, node);
+        return true;
+    }
+    if (p->wants_state || !node_mean(c->node, p->sent + 1, &about)) {
+        p->state_sent = 0;
+        return begin_state(c, node) && send_state(c, node);
+    }
+    return send_mean(c, node);
+}
+
+/* The end of a run that no mean announces, and the permission to reap. */
+static bool pump_end(struct coordinator *c, uint32_t node)
+{
+    struct peer *p = &c->peer[node];
+    struct msg m = {.kind = MSG_END};
+    struct seg_mean about;
+    bool all_sent =
+        p->sent == c->published || !node_mean(c->node, p->sent + 1, &about);
+
+    if (c->phase >= PHASE_ENDING && !p->end_sent && all_sent &&
+        p->state.fd < 0) {
+        m.u.mean.hard_timeout_s = coordinator_hard_timeout_s(c);
+        p->end_sent = control(c, node, &m, NULL, 0);
+        return p->end_sent;
+    }
+    if (c->phase == PHASE_REAPING && !p->reap_sent && p->bye) {
+        m.kind = MSG_REAP;
+        p->reap_sent = control(c, node, &m, NULL, 0);
+        return p->reap_sent;
+    }
+    return false;
+}
+
+bool peers_pump(struct coordinator *c)
+{
+    bool did = false;
+
+    for (uint32_t i = 1; i < c->n_nodes; i++) {
+        did = pump_bulk(c, i) || did;
+        did = pump_end(c, i) || did;
+    }
+    return did;
+}

@@ -1,0 +1,152 @@
+#include "sampler.h"
+
+#include <stdlib.h>
+
+#include "error.h"
+
+/* The queue holds `fresh`, the part of the epoch that nobody was given yet, and
+ * the ranges that came back, oldest first. */
+struct sampler {
+    struct dsgd_options opt;
+    uint32_t n_workers;
+    uint64_t epoch, fresh;
+    uint64_t returned_samples, outstanding;
+    struct sample_range *returned; /* ring of capacity, a power of two */
+    size_t capacity, head, tail;
+};
+
+enum dsgd_err sampler_create(const struct dsgd_options *opt, uint32_t n_workers,
+                             struct sampler **out, struct dsgd_error *err)
+{
+    *out = NULL;
+    if (opt->sampler == DSGD_SAMPLER_RANGES && !(opt->n_samples && opt->batch))
+        return error_set(err, DSGD_E_USAGE,
+                         "sampler: the data set and the batch need at least "
+                         "one sample (got %llu and %llu)",
+                         (unsigned long long)opt->n_samples,
+                         (unsigned long long)opt->batch);
+    struct sampler *s = calloc(1, sizeof *s);
+    if (s) {
+        s->opt = *opt;
+        s->n_workers = n_workers;
+        s->capacity = 64;
+        /* Each step returns at most one range a worker more than it took, and
+         * a returned range is split only when fewer samples than a step's are
+         * left. */
+        while (s->capacity < 4 * (size_t)n_workers)
+            s->capacity *= 2;
+        s->returned = calloc(s->capacity, sizeof *s->returned);
+    }
+    if (!s || !s->returned) {
+        sampler_destroy(s);
+        return error_set(err, DSGD_E_NOMEM, "sampler: no memory");
+    }
+    *out = s;
+    return DSGD_OK;
+}
+
+void sampler_destroy(struct sampler *s)
+{
+    if (!s)
+        return;
+    free(s->returned);
+    free(s);
+}
+
+/* Take at most limit samples from the queue, ranges that came back first. */
+static struct sample_range take(struct sampler *s, uint64_t limit)
+{
+    struct sample_range r = {0};
+
+    if (s->head != s->tail) {
+        struct sample_range *front = &s->returned[s->head & (s->capacity - 1)];
+        r = *front;
+        if (r.count > limit) {
+            r.count = limit;
+            front->first += limit;
+            front->count -= limit;
+        } else {
+            s->head++;
+        }
+        s->returned_samples -= r.count;
+    } else if (s->fresh < s->opt.n_samples) {
+        uint64_t left = s->opt.n_samples - s->fresh;
+        r.first = s->fresh;
+        r.count = left < limit ? left : limit;
+        s->fresh += r.count;
+    }
+    s->outstanding += r.count;
+    return r;
+}
+
+static bool assign_none(struct sampler *s, const bool *able,
+                        struct sample_range *range)
+{
+    for (uint32_t w = 0; w < s->n_workers; w++) {
+        range[w] = (struct sample_range){0};
+        if (able[w])
+            range[w].count = s->opt.batch ? s->opt.batch : 1;
+    }
+    return true;
+}
+
+bool sampler_assign(struct sampler *s, const bool *able, const bool *prefer,
+                    struct sample_range *range)
+{
+    if (s->opt.sampler == DSGD_SAMPLER_NONE)
+        return assign_none(s, able, range);
+
+    uint64_t left = s->opt.n_samples - s->fresh + s->returned_samples;
+    uint64_t n_able = 0, share = s->opt.batch;
+    bool whole = true;
+    for (uint32_t w = 0; w < s->n_workers; w++) {
+        n_able += able[w];
+        range[w] = (struct sample_range){0};
+    }
+    /* The end of an epoch is spread over everybody. */
+    if (n_able && left / n_able < share)
+        share = (left + n_able - 1) / n_able;
+    bool cut_first = s->head != s->tail;
+    for (int pass = 0; pass < 2; pass++) {
+        for (uint32_t w = 0; w < s->n_workers; w++) {
+            bool early = !cut_first || prefer[w];
+            if (able[w] && early == (pass == 0)) {
+                range[w] = take(s, share);
+                whole = whole && range[w].count == s->opt.batch;
+            }
+        }
+    }
+    return whole;
+}
+
+void sampler_settle(struct sampler *s, const struct sample_range *range,
+                    uint64_t samples)
+{
+    struct sample_range rest = *range;
+
+    if (s->opt.sampler == DSGD_SAMPLER_NONE || !range->count)
+        return;
+    s->outstanding -= range->count;
+    if (samples >= range->count || s->opt.late == DSGD_LATE_DROP)
+        return;
+    rest.first += samples;
+    rest.count -= samples;
+    rest.cuts++;
+    s->returned[s->tail++ & (s->capacity - 1)] = rest;
+    s->returned_samples += rest.count;
+}
+
+bool sampler_epoch_end(struct sampler *s)
+{
+    if (s->opt.sampler == DSGD_SAMPLER_NONE || s->outstanding ||
+        s->returned_samples || s->fresh < s->opt.n_samples)
+        return false;
+    s->fresh = 0;
+    s->epoch++;
+    return true;
+}
+
+uint64_t sampler_epoch(const struct sampler *s)
+{
+    return s->epoch;
+}

@@ -1,0 +1,48 @@
+/* Which worker computes which samples: an epoch is a queue of ranges of
+ * positions [0, n_samples), handed out step by step.  A range that was not
+ * contributed goes back into the queue (or is dropped), so that an epoch ends
+ * when each of its samples was contributed exactly once (or dropped). */
+#ifndef DSGD_SAMPLER_H
+#define DSGD_SAMPLER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "dsgd.h"
+
+/* A range cut so often is waited for. */
+#define SAMPLER_MAX_CUTS 3
+
+struct sample_range {
+    uint64_t first;
+    uint64_t count; /* 0: none */
+    uint32_t cuts;  /* how often it was handed out in vain */
+};
+
+struct sampler;
+
+/* sampler NONE: every worker gets `batch` samples (1 if 0) at position 0 of an
+ * epoch that never ends.  Errors: DSGD_E_NOMEM, DSGD_E_USAGE (n_samples or
+ * batch is 0 with RANGES). */
+enum dsgd_err sampler_create(const struct dsgd_options *opt, uint32_t n_workers,
+                             struct sampler **s, struct dsgd_error *err);
+void sampler_destroy(struct sampler *s);
+
+/* Hand out the next step's ranges.
+ *   able      in   [n_workers] who can be given work
+ *   prefer    in   [n_workers] who is first to get a range that was cut before
+ *   range     out  [n_workers] count 0 where not able or nothing is left
+ * Returns true when every able worker got a whole batch. */
+bool sampler_assign(struct sampler *s, const bool *able, const bool *prefer,
+                    struct sample_range *range);
+
+/* Say what became of a range: its first `samples` were contributed. */
+void sampler_settle(struct sampler *s, const struct sample_range *range,
+                    uint64_t samples);
+
+/* All ranges are settled and the queue is empty: starts the next epoch and
+ * returns true. */
+bool sampler_epoch_end(struct sampler *s);
+uint64_t sampler_epoch(const struct sampler *s);
+
+#endif

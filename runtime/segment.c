@@ -1,0 +1,270 @@
+#include "segment.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "error.h"
+#include "sys.h"
+
+_Static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2,
+               "words shared between processes must be lock-free");
+
+static size_t round_up(size_t n, size_t to)
+{
+    return (n + to - 1) / to * to;
+}
+
+/* Sizes and offsets; false when they overflow. */
+static bool layout(struct seg_header *h, size_t ring_bytes)
+{
+    size_t stride = round_up(h->grad_elems, 1024), row, ring, slots, total;
+    size_t least = (size_t)h->n_local + 2;
+
+    if (stride < h->grad_elems ||
+        __builtin_mul_overflow(stride, sizeof(float), &row))
+        return false;
+    size_t ring_slots = ring_bytes / row;
+    if (ring_slots > 256)
+        ring_slots = 256;
+    if (ring_slots < least)
+        ring_slots = least;
+    h->ring_slots = (uint32_t)ring_slots;
+    h->slot_bufs = 1;
+    h->grad_stride = stride;
+    if (__builtin_mul_overflow(row, ring_slots, &ring) ||
+        __builtin_mul_overflow(row, (size_t)h->n_local * h->slot_bufs, &slots))
+        return false;
+    h->off_workers = round_up(sizeof *h, 4096);
+    h->off_means =
+        h->off_workers + round_up(h->n_local * sizeof(struct seg_worker), 4096);
+    h->off_ring =
+        h->off_means + round_up(ring_slots * sizeof(struct seg_mean), 4096);
+    h->off_slots = h->off_ring + ring;
+    if (__builtin_add_overflow(h->off_slots, slots, &total))
+        return false;
+    h->bytes = total;
+    return true;
+}
+
+static void set_views(struct segment *s, void *base, size_t bytes)
+{
+    s->h = base;
+    s->bytes = bytes;
+    s->workers = (void *)((char *)base + s->h->off_workers);
+    s->means = (void *)((char *)base + s->h->off_means);
+}
+
+static enum dsgd_err no_space(const struct seg_header *h, int fd, int error,
+                              struct dsgd_error *err)
+{
+    struct statvfs fs;
+    double free_mb = 0;
+    if (fstatvfs(fd, &fs) == 0)
+        free_mb = (double)fs.f_bavail * (double)fs.f_bsize / 1e6;
+    return error_set(err, DSGD_E_NOSPACE,
+                     "/dev/shm: no room for %.1f MB of shared memory (%.1f MB "
+                     "free): %s; make it larger (mount -o remount,size=… "
+                     "/dev/shm) or lower DSGD_RING_BYTES",
+                     (double)h->bytes / 1e6, free_mb, strerror(error));
+}
+
+static int open_random(char *name)
+{
+    for (int attempt = 0; attempt < 100; attempt++) {
+        uint64_t random[2];
+        if (getrandom(random, sizeof random, 0) != sizeof random)
+            return -1;
+        snprintf(name, SEGMENT_NAME, "/dsgd-%016llx%016llx",
+                 (unsigned long long)random[0], (unsigned long long)random[1]);
+        int fd = shm_open(name, O_RDWR | O_CREAT | O_EXCL, 0600);
+        if (fd >= 0 || errno != EEXIST)
+            return fd;
+    }
+    return -1;
+}
+
+enum dsgd_err segment_create(uint32_t n_local, size_t grad_elems,
+                             size_t ring_bytes, struct segment *s, char *name,
+                             struct dsgd_error *err)
+{
+    struct seg_header h = {
+        .magic = SEGMENT_MAGIC, .n_local = n_local, .grad_elems = grad_elems};
+    memset(s, 0, sizeof *s);
+    if (n_local < 1 || grad_elems < 1 || !layout(&h, ring_bytes))
+        return error_set(err, DSGD_E_RANGE,
+                         "shared memory: %u workers with %zu floats each are "
+                         "out of range",
+                         n_local, grad_elems);
+    int fd = open_random(name);
+    if (fd < 0)
+        return error_set(err, DSGD_E_IO, "/dev/shm: %s", strerror(errno));
+    int error = posix_fallocate(fd, 0, (off_t)h.bytes);
+    void *base = MAP_FAILED;
+    enum dsgd_err rc = DSGD_OK;
+    if (error) {
+        rc = no_space(&h, fd, error, err);
+    } else {
+        base = mmap(NULL, h.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        if (base == MAP_FAILED)
+            rc = error_set(err, DSGD_E_NOMEM, "shared memory: mmap: %s",
+                           strerror(errno));
+    }
+    close(fd);
+    if (rc != DSGD_OK) {
+        shm_unlink(name);
+        return rc;
+    }
+    memcpy(base, &h, sizeof h);
+    set_views(s, base, h.bytes);
+    return DSGD_OK;
+}
+
+enum dsgd_err segment_attach(const char *name, struct segment *s,
+                             struct dsgd_error *err)
+{
+    struct stat st;
+    memset(s, 0, sizeof *s);
+    int fd = shm_open(name, O_RDWR | O_NOFOLLOW, 0);
+    if (fd < 0)
+        return error_set(err, DSGD_E_IO, "/dev/shm%s: %s", name,
+                         strerror(errno));
+    if (fstat(fd, &st) != 0 || st.st_uid != geteuid() ||
+        (size_t)st.st_size < sizeof(struct seg_header)) {
+        close(fd);
+        return error_set(err, DSGD_E_FORMAT,
+                         "/dev/shm%s is not this user's dsgd segment", name);
+    }
+    size_t bytes = (size_t)st.st_size;
+    void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    if (base == MAP_FAILED)
+        return error_set(err, DSGD_E_NOMEM, "/dev/shm%s: mmap: %s", name,
+                         strerror(errno));
+    struct seg_header *h = base;
+    if (h->magic != SEGMENT_MAGIC || h->bytes != bytes) {
+        munmap(base, bytes);
+        return error_set(err, DSGD_E_FORMAT,
+                         "/dev/shm%s is not a dsgd segment of this version",
+                         name);
+    }
+    set_views(s, base, bytes);
+    return DSGD_OK;
+}
+
+void segment_unlink(const char *name)
+{
+    shm_unlink(name);
+}
+
+void segment_detach(struct segment *s)
+{
+    if (s->h)
+        munmap(s->h, s->bytes);
+    s->h = NULL;
+}
+
+float *segment_ring(const struct segment *s, uint32_t slot)
+{
+    return (float *)((char *)s->h + s->h->off_ring) +
+           (size_t)slot * s->h->grad_stride;
+}
+
+float *segment_slot(const struct segment *s, uint32_t worker, uint32_t buf)
+{
+    return (float *)((char *)s->h + s->h->off_slots) +
+           ((size_t)worker * s->h->slot_bufs + buf) * s->h->grad_stride;
+}
+
+void segment_post(struct segment *s, uint32_t worker,
+                  const struct seg_event *event)
+{
+    struct seg_worker *w = &s->workers[worker];
+    uint64_t head = atomic_load_explicit(&w->event_head, memory_order_relaxed);
+
+    for (;;) {
+        uint32_t bell = atomic_load(&s->h->worker_bell);
+        if (head - atomic_load(&w->event_tail) < SEGMENT_EVENTS)
+            break;
+        if (atomic_load(&s->h->run) != SEG_RUNNING)
+            return;
+        sys_futex_wait(&s->h->worker_bell, bell, 100000000);
+    }
+    w->events[head % SEGMENT_EVENTS] = *event;
+    atomic_store(&w->event_head, head + 1);
+    if (atomic_load(&s->h->agg_asleep))
+        sys_futex_ring(&s->h->agg_bell);
+}
+
+bool segment_take(struct segment *s, uint32_t worker, struct seg_event *event)
+{
+    struct seg_worker *w = &s->workers[worker];
+    uint64_t tail = atomic_load_explicit(&w->event_tail, memory_order_relaxed);
+
+    if (tail == atomic_load_explicit(&w->event_head, memory_order_acquire))
+        return false;
+    *event = w->events[tail % SEGMENT_EVENTS];
+    atomic_store(&w->event_tail, tail + 1);
+    return true;
+}
+
+int segment_find(const struct segment *s, uint64_t step)
+{
+    for (uint32_t i = 0; i < s->h->ring_slots; i++) {
+        if (atomic_load(&s->means[i].step) == step)
+            return (int)i;
+    }
+    return -1;
+}
+
+/* The pin is stored before the slot's step is read, and segment_reserve clears
+ * the step before it reads the pins: at least one of the two sees the other. */
+int segment_pin(struct segment *s, uint32_t worker, uint64_t step)
+{
+    atomic_store(&s->workers[worker].pin, step);
+    int slot = segment_find(s, step);
+    if (slot < 0)
+        segment_unpin(s, worker);
+    return slot;
+}
+
+void segment_unpin(struct segment *s, uint32_t worker)
+{
+    atomic_store(&s->workers[worker].pin, 0);
+}
+
+static bool pinned(const struct segment *s, uint64_t step)
+{
+    for (uint32_t w = 0; step && w < s->h->n_local; w++) {
+        if (atomic_load(&s->workers[w].pin) == step)
+            return true;
+    }
+    return false;
+}
+
+uint32_t segment_reserve(struct segment *s)
+{
+    for (;;) {
+        uint32_t oldest = UINT32_MAX;
+        uint64_t oldest_step = UINT64_MAX;
+        for (uint32_t i = 0; i < s->h->ring_slots; i++) {
+            uint64_t step = atomic_load(&s->means[i].step);
+            if (step < oldest_step && !pinned(s, step)) {
+                oldest = i;
+                oldest_step = step;
+            }
+        }
+        /* A worker pins one slot at most and there are more slots than
+         * workers, so that one is always free. */
+        atomic_store(&s->means[oldest].step, 0);
+        if (!pinned(s, oldest_step))
+            return oldest;
+        atomic_store(&s->means[oldest].step, oldest_step);
+    }
+}

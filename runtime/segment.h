@@ -1,0 +1,154 @@
+/* The shared memory of a node: what its workers and its aggregator tell each
+ * other.
+ *
+ *   header     what the aggregator says to all workers
+ *   workers    per worker: its events to the aggregator, its share of the next
+ *              step, the mean it is reading
+ *   means      per ring slot: which step's mean it holds
+ *   ring       [ring_slots][grad_stride] mean gradients
+ *   slots      [n_local][slot_bufs][grad_stride] gradient sums
+ *
+ * Workers sleep on futexes in the header and never call MPI.  Every word that
+ * two processes touch is atomic; a buffer of floats is handed over by a release
+ * store of the word that announces it. */
+#ifndef DSGD_SEGMENT_H
+#define DSGD_SEGMENT_H
+
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "dsgd_error.h"
+
+#define SEGMENT_MAGIC  UINT64_C(0x31306473676473)
+#define SEGMENT_EVENTS 32 /* of a worker, a power of two */
+#define SEGMENT_NAME   64
+
+enum seg_run { SEG_RUNNING = 0, SEG_ENDED = 1, SEG_BROKEN = 2 };
+
+/* Who ends a worker's process: the one that gets there first. */
+enum seg_exit { SEG_EXIT_NONE = 0, SEG_EXIT_OWN = 1, SEG_EXIT_REAPED = 2 };
+
+enum seg_event_kind {
+    SEG_EVENT_READY = 1,    /* waits for step `step` to start */
+    SEG_EVENT_BEGIN = 2,    /* began step `step` at at_ns */
+    SEG_EVENT_COMMIT = 3,   /* finished it: samples, fraction of its batch */
+    SEG_EVENT_CHECKSUM = 4, /* after step `step` the state sums to value */
+    SEG_EVENT_BEHIND = 5,   /* the ring no longer has step `step` */
+    SEG_EVENT_RESYNCED = 6, /* took the state after step `step` */
+    SEG_EVENT_LEAVE = 7     /* gives no more */
+};
+
+struct seg_event {
+    uint32_t kind;
+    float fraction; /* COMMIT: of the batch processed */
+    uint64_t step;
+    uint64_t at_ns; /* CLOCK_MONOTONIC of this node */
+    uint64_t value; /* COMMIT: samples; CHECKSUM: the checksum */
+};
+
+/* A copy of the registered state, in a memfd that the owner keeps open: read
+ * through /proc/<pid>/fd/<fd>. */
+struct seg_state {
+    _Atomic uint64_t step; /* the last mean it contains, plus 1; 0: none */
+    _Atomic int32_t pid;
+    _Atomic int32_t fd;
+};
+
+struct seg_worker {
+    alignas(64) struct seg_event events[SEGMENT_EVENTS];
+    alignas(64) _Atomic uint64_t event_head; /* written by the worker */
+    _Atomic uint64_t pin;                    /* step being read, or 0 */
+    _Atomic uint64_t applied;                /* last mean applied */
+    _Atomic uint64_t life_ns;                /* last sign of life */
+    _Atomic uint32_t done, total;            /* progress from dsgd_poll */
+    _Atomic uint32_t exit;                   /* enum seg_exit */
+    _Atomic int32_t pid;
+
+    alignas(64) _Atomic uint64_t event_tail; /* written by the aggregator */
+    /* Share of step assign_step; assign_step is written last. */
+    _Atomic uint64_t assign_step, assign_epoch, assign_first, assign_count;
+    _Atomic uint32_t give_state; /* asked to copy its state */
+    _Atomic uint32_t reap;       /* futex: end this process */
+};
+
+struct seg_mean {
+    alignas(64) _Atomic uint64_t step; /* 0: empty or being written */
+    uint64_t epoch, samples;
+    uint32_t contributors;
+    uint32_t epoch_end;
+    double lr_scale;
+};
+
+struct seg_header {
+    uint64_t magic;
+    uint64_t bytes;
+    uint64_t grad_elems, grad_stride; /* floats; the stride in floats */
+    uint32_t n_local, ring_slots, slot_bufs;
+    uint64_t off_workers, off_means, off_ring, off_slots;
+
+    alignas(64) _Atomic uint64_t published; /* last step in the ring */
+    _Atomic uint64_t started;               /* last step that may begin */
+    _Atomic uint32_t run;                   /* enum seg_run */
+    _Atomic uint64_t progress_steps, progress_samples, progress_ns;
+    alignas(64) _Atomic uint32_t worker_bell; /* futex */
+    alignas(64) _Atomic uint32_t agg_bell;    /* futex */
+    _Atomic uint32_t agg_asleep;
+    struct seg_state state;
+    char broken[256]; /* why, once run == SEG_BROKEN */
+};
+
+/* This process's view. */
+struct segment {
+    struct seg_header *h;
+    struct seg_worker *workers; /* [n_local] */
+    struct seg_mean *means;     /* [ring_slots] */
+    size_t bytes;
+};
+
+/* Create a segment under a random name in /dev/shm, 0600, every page reserved.
+ *   n_local     in   >= 1
+ *   grad_elems  in   >= 1
+ *   ring_bytes  in   means to keep; at least n_local + 2 of them are kept
+ *   s           out
+ *   name        out  [SEGMENT_NAME], for segment_attach; segment_unlink it
+ *                    once all have attached
+ * Errors: DSGD_E_NOSPACE (the text names the size and the remedy), DSGD_E_IO,
+ * DSGD_E_RANGE (the sizes overflow). */
+enum dsgd_err segment_create(uint32_t n_local, size_t grad_elems,
+                             size_t ring_bytes, struct segment *s, char *name,
+                             struct dsgd_error *err);
+
+/* Map a segment of this user.  Errors: DSGD_E_IO, DSGD_E_FORMAT (not a segment,
+ * or another user's). */
+enum dsgd_err segment_attach(const char *name, struct segment *s,
+                             struct dsgd_error *err);
+void segment_unlink(const char *name);
+void segment_detach(struct segment *s); /* s->h == NULL is fine */
+
+float *segment_ring(const struct segment *s, uint32_t slot);
+float *segment_slot(const struct segment *s, uint32_t worker, uint32_t buf);
+
+/* Worker's side: queue an event and wake the aggregator.  Sleeps while the
+ * queue is full, which only an aggregator that is stopped can make it. */
+void segment_post(struct segment *s, uint32_t worker,
+                  const struct seg_event *event);
+
+/* Aggregator's side: take the oldest event of a worker. */
+bool segment_take(struct segment *s, uint32_t worker, struct seg_event *event);
+
+/* Worker's side: pin the mean of a step.  Returns its ring slot, or -1 when the
+ * ring no longer has it. */
+int segment_pin(struct segment *s, uint32_t worker, uint64_t step);
+void segment_unpin(struct segment *s, uint32_t worker);
+
+/* Aggregator's side: a ring slot to write, the oldest that nobody reads. */
+uint32_t segment_reserve(struct segment *s);
+
+/* Aggregator's side: the slot that holds a step, or -1. */
+int segment_find(const struct segment *s, uint64_t step);
+
+#endif

@@ -1,0 +1,43 @@
+#include "sys.h"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+uint64_t sys_now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+void sys_futex_wait(_Atomic uint32_t *word, uint32_t seen, uint64_t timeout_ns)
+{
+    struct timespec t = {.tv_sec = (time_t)(timeout_ns / 1000000000u),
+                         .tv_nsec = (long)(timeout_ns % 1000000000u)};
+    syscall(SYS_futex, word, FUTEX_WAIT, seen,
+            timeout_ns == UINT64_MAX ? NULL : &t, NULL, 0);
+}
+
+void sys_futex_ring(_Atomic uint32_t *word)
+{
+    atomic_fetch_add(word, 1);
+    syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+void own_clock_init(struct own_clock *c)
+{
+    c->last_ns = sys_now_ns();
+    c->paused_ns = c->last_ns; /* it starts at 0 */
+}
+
+double own_clock_s(struct own_clock *c)
+{
+    uint64_t now = sys_now_ns(), gap = now - c->last_ns;
+
+    if ((double)gap > OWN_CLOCK_GAP_S * 1e9)
+        c->paused_ns += gap;
+    c->last_ns = now;
+    return (double)(now - c->paused_ns) * 1e-9;
+}

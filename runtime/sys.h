@@ -1,0 +1,32 @@
+/* Clocks and futexes. */
+#ifndef DSGD_SYS_H
+#define DSGD_SYS_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+/* CLOCK_MONOTONIC in nanoseconds; no system call. */
+uint64_t sys_now_ns(void);
+
+/* Sleep until *word differs from seen, a wake-up, a signal, or timeout_ns has
+ * passed (UINT64_MAX: no limit).  Works across processes that share the page.
+ */
+void sys_futex_wait(_Atomic uint32_t *word, uint32_t seen, uint64_t timeout_ns);
+
+/* Add one to *word and wake all that wait on it. */
+void sys_futex_ring(_Atomic uint32_t *word);
+
+/* A clock that stands still while its owner does: a process that was stopped
+ * or frozen must not hold its own absence against the others.  Call
+ * own_clock_s at least every OWN_CLOCK_GAP_S / 2 while running. */
+#define OWN_CLOCK_GAP_S 1.0
+struct own_clock {
+    uint64_t last_ns;
+    uint64_t paused_ns;
+};
+void own_clock_init(struct own_clock *c);
+
+/* Seconds, monotonic, without pauses longer than OWN_CLOCK_GAP_S. */
+double own_clock_s(struct own_clock *c);
+
+#endif

@@ -1,0 +1,308 @@
+#include "transport_mpi.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "error.h"
+
+enum { TAG_CONTROL = 1, TAG_BULK = 2 };
+enum { SLOTS = 32 }; /* control messages on their way to one peer */
+
+struct mpi_peer {
+    int rank;
+    uint32_t node;
+    char *slot; /* [SLOTS][control_bytes] */
+    MPI_Request slot_request[SLOTS];
+    char *out, *in; /* [bulk_bytes] */
+    MPI_Request out_request, in_request;
+    bool in_held; /* delivered, not released */
+};
+
+struct transport_mpi {
+    struct transport base;
+    MPI_Comm comm;
+    uint32_t n_peers;
+    struct mpi_peer *peer;  /* [n_peers] */
+    uint32_t *peer_of;      /* [n_nodes] */
+    uint32_t *node_of_rank; /* [size of comm] */
+    size_t control_bytes, bulk_bytes;
+    char *control_in;
+    MPI_Request control_request;
+};
+
+static enum dsgd_err mpi_error(struct dsgd_error *err, const char *what, int rc)
+{
+    char text[MPI_MAX_ERROR_STRING] = "";
+    int length;
+    MPI_Error_string(rc, text, &length);
+    return error_set(err, DSGD_E_MPI, "%s: %s", what, text);
+}
+
+static struct transport_mpi *self(struct transport *t)
+{
+    return (struct transport_mpi *)t; /* base is first */
+}
+
+static struct mpi_peer *peer(struct transport_mpi *t, uint32_t node)
+{
+    return &t->peer[t->peer_of[node]];
+}
+
+static bool taken(MPI_Request *request)
+{
+    int flag = 1;
+    if (*request != MPI_REQUEST_NULL)
+        MPI_Test(request, &flag, MPI_STATUS_IGNORE);
+    return flag != 0;
+}
+
+static bool send_control(struct transport *base, uint32_t node,
+                         const struct msg *m, const void *body, size_t bytes)
+{
+    struct transport_mpi *t = self(base);
+    struct mpi_peer *p = peer(t, node);
+
+    for (int i = 0; i < SLOTS; i++) {
+        if (!taken(&p->slot_request[i]))
+            continue;
+        char *slot = p->slot + (size_t)i * t->control_bytes;
+        memcpy(slot, m, sizeof *m);
+        if (bytes)
+            memcpy(slot + sizeof *m, body, bytes);
+        return MPI_Isend(slot, (int)(sizeof *m + bytes), MPI_BYTE, p->rank,
+                         TAG_CONTROL, t->comm,
+                         &p->slot_request[i]) == MPI_SUCCESS;
+    }
+    return false;
+}
+
+static bool bulk_idle(struct transport *base, uint32_t node)
+{
+    return taken(&peer(self(base), node)->out_request);
+}
+
+static void send_bulk(struct transport *base, uint32_t node,
+                      const struct msg *m, const void *body, size_t bytes,
+                      const void *tail, size_t tail_bytes)
+{
+    struct transport_mpi *t = self(base);
+    struct mpi_peer *p = peer(t, node);
+
+    memcpy(p->out, m, sizeof *m);
+    if (bytes)
+        memcpy(p->out + sizeof *m, body, bytes);
+    memcpy(p->out + sizeof *m + bytes, tail, tail_bytes);
+    MPI_Isend(p->out, (int)(sizeof *m + bytes + tail_bytes), MPI_BYTE, p->rank,
+              TAG_BULK, t->comm, &p->out_request);
+}
+
+static int receive_control(struct transport_mpi *t)
+{
+    return MPI_Irecv(t->control_in, (int)t->control_bytes, MPI_BYTE,
+                     MPI_ANY_SOURCE, TAG_CONTROL, t->comm, &t->control_request);
+}
+
+static int receive_bulk(struct transport_mpi *t, struct mpi_peer *p)
+{
+    return MPI_Irecv(p->in, (int)t->bulk_bytes, MPI_BYTE, p->rank, TAG_BULK,
+                     t->comm, &p->in_request);
+}
+
+static void deliver(const char *buffer, uint32_t node, const MPI_Status *status,
+                    transport_handler *handler, void *context)
+{
+    int bytes;
+    MPI_Get_count(status, MPI_BYTE, &bytes);
+    if ((size_t)bytes >= sizeof(struct msg))
+        handler(context, node, (const struct msg *)buffer,
+                buffer + sizeof(struct msg),
+                (size_t)bytes - sizeof(struct msg));
+}
+
+static int poll_control(struct transport_mpi *t, transport_handler *handler,
+                        void *context)
+{
+    MPI_Status status;
+    int flag, rc, count = 0;
+
+    for (;;) {
+        rc = MPI_Test(&t->control_request, &flag, &status);
+        if (rc == MPI_SUCCESS && !flag)
+            return count;
+        if (rc == MPI_SUCCESS) {
+            deliver(t->control_in, t->node_of_rank[status.MPI_SOURCE], &status,
+                    handler, context);
+            rc = receive_control(t);
+        }
+        if (rc != MPI_SUCCESS) {
+            mpi_error(&t->base.error, "between aggregators", rc);
+            return -1;
+        }
+        count++;
+    }
+}
+
+/* Control messages come first: a node's own events precede its sum. */
+static int poll_all(struct transport *base, transport_handler *handler,
+                    void *context)
+{
+    struct transport_mpi *t = self(base);
+    int count = poll_control(t, handler, context);
+
+    for (uint32_t i = 0; count >= 0 && i < t->n_peers; i++) {
+        struct mpi_peer *p = &t->peer[i];
+        MPI_Status status;
+        int flag;
+        if (p->in_held)
+            continue;
+        int rc = MPI_Test(&p->in_request, &flag, &status);
+        if (rc != MPI_SUCCESS) {
+            mpi_error(&t->base.error, "between aggregators", rc);
+            return -1;
+        }
+        if (flag) {
+            p->in_held = true;
+            deliver(p->in, p->node, &status, handler, context);
+            count++;
+        }
+    }
+    return count;
+}
+
+static void release(struct transport *base, uint32_t node)
+{
+    struct transport_mpi *t = self(base);
+    struct mpi_peer *p = peer(t, node);
+    if (p->in_held && receive_bulk(t, p) == MPI_SUCCESS)
+        p->in_held = false;
+}
+
+static bool drained(struct transport *base, uint32_t node)
+{
+    struct mpi_peer *p = peer(self(base), node);
+    for (int i = 0; i < SLOTS; i++) {
+        if (!taken(&p->slot_request[i]))
+            return false;
+    }
+    return taken(&p->out_request);
+}
+
+static void cancel(MPI_Request *request)
+{
+    if (*request == MPI_REQUEST_NULL)
+        return;
+    MPI_Cancel(request);
+    MPI_Request_free(request);
+}
+
+/* Buffers of messages that a frozen peer has not taken belong to MPI for good:
+ * they are left to the end of the process. */
+static void destroy(struct transport *base)
+{
+    struct transport_mpi *t = self(base);
+
+    if (t->control_in)
+        cancel(&t->control_request);
+    for (uint32_t i = 0; t->peer && i < t->n_peers; i++) {
+        struct mpi_peer *p = &t->peer[i];
+        bool idle = drained(base, p->node);
+        if (p->in && !p->in_held)
+            cancel(&p->in_request);
+        free(p->in);
+        if (idle) {
+            free(p->slot);
+            free(p->out);
+        }
+    }
+    free(t->peer);
+    free(t->peer_of);
+    free(t->node_of_rank);
+    free(t->control_in);
+    free(t);
+}
+
+static const struct transport_ops mpi_ops = {
+    .control = send_control,
+    .bulk_idle = bulk_idle,
+    .bulk = send_bulk,
+    .poll = poll_all,
+    .release = release,
+    .drained = drained,
+    .destroy = destroy,
+};
+
+static void clear_requests(struct transport_mpi *t)
+{
+    t->control_request = MPI_REQUEST_NULL;
+    for (uint32_t i = 0; t->peer && i < t->n_peers; i++) {
+        t->peer[i].out_request = t->peer[i].in_request = MPI_REQUEST_NULL;
+        for (int s = 0; s < SLOTS; s++)
+            t->peer[i].slot_request[s] = MPI_REQUEST_NULL;
+    }
+}
+
+static bool make_peers(struct transport_mpi *t, uint32_t node, uint32_t n_nodes,
+                       const int *leader)
+{
+    for (uint32_t i = 0, k = 0; i < n_nodes; i++) {
+        if (i == node || (node != 0 && i != 0))
+            continue;
+        struct mpi_peer *p = &t->peer[k];
+        p->rank = leader[i];
+        p->node = i;
+        t->peer_of[i] = k++;
+        t->node_of_rank[leader[i]] = i;
+        p->slot = calloc(SLOTS, t->control_bytes);
+        p->out = malloc(t->bulk_bytes);
+        p->in = malloc(t->bulk_bytes);
+        if (!p->slot || !p->out || !p->in)
+            return false;
+    }
+    return true;
+}
+
+enum dsgd_err transport_mpi_create(MPI_Comm comm, uint32_t node,
+                                   uint32_t n_nodes, const int *leader,
+                                   size_t control_bytes, size_t bulk_bytes,
+                                   struct transport **out,
+                                   struct dsgd_error *err)
+{
+    struct transport_mpi *t;
+    int size, rc;
+
+    *out = NULL;
+    if (bulk_bytes > INT_MAX || control_bytes > INT_MAX)
+        return error_set(err, DSGD_E_RANGE,
+                         "gradient of %zu bytes: more than the 2 GiB that one "
+                         "message between nodes can carry",
+                         bulk_bytes);
+    MPI_Comm_size(comm, &size);
+    t = calloc(1, sizeof *t);
+    if (!t)
+        return error_set(err, DSGD_E_NOMEM, "transport: no memory");
+    t->base.ops = &mpi_ops;
+    t->comm = comm;
+    t->n_peers = node == 0 ? n_nodes - 1 : 1;
+    t->control_bytes = control_bytes;
+    t->bulk_bytes = bulk_bytes;
+    t->peer = calloc(t->n_peers, sizeof *t->peer);
+    clear_requests(t);
+    t->peer_of = calloc(n_nodes, sizeof *t->peer_of);
+    t->node_of_rank = calloc((size_t)size, sizeof *t->node_of_rank);
+    t->control_in = malloc(control_bytes);
+    if (!t->peer || !t->peer_of || !t->node_of_rank || !t->control_in ||
+        !make_peers(t, node, n_nodes, leader)) {
+        destroy(&t->base);
+        return error_set(err, DSGD_E_NOMEM, "transport: no memory");
+    }
+    rc = receive_control(t);
+    for (uint32_t i = 0; rc == MPI_SUCCESS && i < t->n_peers; i++)
+        rc = receive_bulk(t, &t->peer[i]);
+    if (rc != MPI_SUCCESS) {
+        destroy(&t->base);
+        return mpi_error(err, "transport: MPI_Irecv", rc);
+    }
+    *out = &t->base;
+    return DSGD_OK;
+}

@@ -1,0 +1,102 @@
+#!/bin/bash
+# Runs of a training with known answers, on one node.
+set -u
+toy=$DSGD_BUILDDIR/tests/mpi/toy
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_MCA_btl_vader_single_copy_mechanism=none DSGD_CONF=/dev/null
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+n=0 failed=0
+
+ok() { # CONDITION'S-STATUS NAME
+    n=$((n + 1))
+    if [ "$1" -eq 0 ]; then
+        echo "ok $n - $2"
+    else
+        failed=$((failed + 1))
+        echo "not ok $n - $2"
+        sed 's/^/#   /' "$dir/out"
+    fi
+}
+
+run() { # [NAME=VALUE…] -- toy arguments, on $ranks ranks
+    local vars=()
+    while [ "$1" != -- ]; do vars+=("$1"); shift; done
+    shift
+    env "${vars[@]}" timeout -k 5 100 mpirun --oversubscribe -n "$ranks" \
+        "$toy" "$@" >"$dir/out" 2>&1
+}
+
+states() { grep -o 'state .*' "$dir/out" | sort -u | wc -l; }
+shown() { grep -c '^rank .* state' "$dir/out"; }
+
+if ! command -v mpirun >/dev/null; then
+    case ${DSGD_REQUIRE-} in
+    *mpi*) echo "1..1"; echo "not ok 1 - mpirun is not installed"; exit 1 ;;
+    esac
+    echo "1..0 # SKIP mpirun is not installed (openmpi-bin)"
+    exit 0
+fi
+
+ranks=4
+run -- -t .001
+ok $? "full: exit code 0"
+[ "$(states)" = 1 ] && [ "$(shown)" = 4 ]
+ok $? "full: four identical replicas"
+grep -q 'steps 64 samples 2000 deviation 0.000' "$dir/out"
+ok $? "full: every sample once an epoch, in the fewest steps"
+
+for mode in static:3 static:50% order; do
+    for poll in "" -p; do
+        run DSGD_CUTOFF=$mode -- -t .003 -s 2:.03 $poll
+        ok $? "$mode $poll with a straggler: exit code 0"
+        [ "$(states)" = 1 ] && [ "$(shown)" = 4 ]
+        ok $? "$mode $poll: identical replicas"
+        grep -q 'samples 2000 deviation 0.000' "$dir/out"
+        ok $? "$mode $poll: every sample once an epoch"
+    done
+done
+
+run DSGD_CUTOFF=static:3 DSGD_LATE=drop -- -t .003 -s 2:.05 -p
+ok $? "drop: exit code 0"
+grep -q 'samples 2000 ' "$dir/out"
+[ $? -ne 0 ]
+ok $? "drop: fewer samples than there are"
+
+run DSGD_CUTOFF=static:3 DSGD_RING_BYTES=0 -- -t .001 -s 1:.3 -e 20
+ok $? "a worker that is later than the ring is long: exit code 0"
+[ "$(states)" = 1 ] && [ "$(shown)" = 4 ]
+ok $? "its state is resynchronised: identical replicas"
+grep -q 'samples 20000 deviation 0.000' "$dir/out"
+ok $? "nothing lost, nothing doubled"
+
+run DSGD_CUTOFF=static:3 DSGD_HARD_TIMEOUT=1 -- -t .003 -x 2:5 -e 4
+ok $? "a stopped worker: exit code 0"
+[ "$(states)" = 1 ] && [ "$(shown)" = 3 ]
+ok $? "the others are identical"
+grep -q 'samples 4000 deviation 0.000' "$dir/out"
+ok $? "its samples went to others"
+
+run DSGD_HARD_TIMEOUT=1 -- -t .003 -x 3:5
+ok $? "full with a stopped worker ends after the hard timeout"
+
+ranks=1
+run -- -t .001
+ok $? "one rank"
+ranks=3
+for case in "static:4|static:4 waits for more workers than the 3|2" \
+    "static:0|at least 1|2" "static:200%|at most 100|2" \
+    "dynmic|is none of full|2" \
+    "dynamic|none is installed|13"; do
+    IFS='|' read -r mode text code <<<"$case"
+    run DSGD_CUTOFF="$mode" -- -t .001
+    rc=$?
+    [ $rc -ne 0 ] && [ "$(grep -c "^toy: .*$text" "$dir/out")" -ge 1 ]
+    ok $? "$mode: a clear error ($rc)"
+done
+
+ls /dev/shm | grep -q '^dsgd-'
+[ $? -ne 0 ]
+ok $? "nothing is left in /dev/shm"
+echo "1..$n"
+exit $((failed > 0))

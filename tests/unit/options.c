@@ -1,0 +1,144 @@
+/* Where settings come from, and which wins. */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "dsgd.h"
+#include "dsgd_names.h"
+#include "launch.h"
+#include "tap.h"
+
+static char conf_path[] = "/tmp/dsgd-conf-XXXXXX";
+
+static void clear(void)
+{
+    unsetenv(DSGD_LAUNCH_DEFAULT_CUTOFF);
+    unsetenv(DSGD_LAUNCH_CUTOFF);
+    unsetenv(DSGD_LAUNCH_DEFAULT_RECORD);
+    unsetenv(DSGD_CUTOFF);
+    unsetenv(DSGD_MIN);
+    unsetenv(DSGD_RECORD);
+    unsetenv(DSGD_LATE);
+    unsetenv(DSGD_RING_BYTES);
+    unsetenv(DSGD_HARD_TIMEOUT);
+    setenv(DSGD_CONF, conf_path, 1);
+}
+
+static void conf(const char *text)
+{
+    FILE *f = fopen(conf_path, "w");
+    if (f) {
+        fputs(text, f);
+        fclose(f);
+    }
+}
+
+static void precedence(void)
+{
+    struct dsgd_options opt;
+
+    conf("");
+    dsgd_options_init(&opt, NULL);
+    is_str(opt.cutoff, "full", "default");
+    conf("# a site's choice\nCutoff = static:3 # few\n\nMin=2\n");
+    dsgd_options_init(&opt, NULL);
+    is_str(opt.cutoff, "static:3", "dsgd.conf over the default");
+    is_int((long long)opt.min_contributors, 2, "another setting");
+    setenv(DSGD_LAUNCH_DEFAULT_CUTOFF, "static:4", 1);
+    dsgd_options_init(&opt, NULL);
+    is_str(opt.cutoff, "static:4", "plugstack over dsgd.conf");
+    setenv(DSGD_CUTOFF, "order", 1);
+    dsgd_options_init(&opt, NULL);
+    is_str(opt.cutoff, "order", "DSGD_CUTOFF over plugstack");
+    setenv(DSGD_LAUNCH_CUTOFF, "static:5", 1);
+    dsgd_options_init(&opt, NULL);
+    is_str(opt.cutoff, "static:5", "the option over DSGD_CUTOFF");
+    setenv(DSGD_CUTOFF, "", 1);
+    is_int(dsgd_options_init(&opt, NULL), DSGD_OK, "an empty one is not set");
+    clear();
+    conf("RecordDir=/records\n");
+    setenv("USER", "ada", 1);
+    dsgd_options_init(&opt, NULL);
+    is_str(opt.record, "/records/ada", "RecordDir has a directory a user");
+    setenv(DSGD_RECORD, "off", 1);
+    dsgd_options_init(&opt, NULL);
+    is_str(opt.record, "off", "and can be switched off");
+    clear();
+}
+
+static void refused(const char *name, const char *value, const char *part)
+{
+    struct dsgd_options opt;
+    struct dsgd_error err = {""};
+
+    conf("");
+    setenv(name, value, 1);
+    enum dsgd_err rc = dsgd_options_init(&opt, &err);
+    ok(rc == DSGD_E_USAGE && strstr(err.text, part), "%s=%s: %s", name, value,
+       err.text);
+    clear();
+}
+
+static void refused_conf(const char *text, const char *part)
+{
+    struct dsgd_options opt;
+    struct dsgd_error err = {""};
+
+    conf(text);
+    enum dsgd_err rc = dsgd_options_init(&opt, &err);
+    ok(rc == DSGD_E_USAGE && strstr(err.text, part), "dsgd.conf: %s", err.text);
+}
+
+static void bad(void)
+{
+    struct dsgd_options opt;
+    struct dsgd_error err;
+    char wide[600];
+
+    refused(DSGD_LAUNCH_CUTOFF, "dynmic", "--dsgd-cutoff: \"dynmic\" is none");
+    refused(DSGD_CUTOFF, "static:0", "DSGD_CUTOFF: \"static:0\"");
+    refused(DSGD_MIN, "-1", "not a whole number");
+    refused(DSGD_LATE, "never", "requeue|drop");
+    refused(DSGD_RING_BYTES, "64M", "DSGD_RING_BYTES: \"64M\"");
+    refused(DSGD_HARD_TIMEOUT, "nan", "not a number of seconds");
+    memset(wide, 'x', sizeof wide - 1);
+    wide[sizeof wide - 1] = '\0';
+    refused(DSGD_RECORD, wide, "is longer than");
+    refused_conf("Cutof=full\n", ":1: \"Cutof\" is not a setting");
+    refused_conf("\nCutoff\n", ":2: \"Cutoff\" is not a setting");
+    refused_conf("Cutoff=dynmic\n", ":1: Cutoff: \"dynmic\" is none of");
+    setenv(DSGD_CONF, "/nonexistent/dsgd.conf", 1);
+    is_int(dsgd_options_init(&opt, &err), DSGD_E_IO, "DSGD_CONF must exist");
+    has_str(err.text, "/nonexistent/dsgd.conf", "and is named");
+    clear();
+}
+
+static void telemetry(void)
+{
+    float x[DSGD_N_TELEMETRY];
+
+    launch_telemetry("1;1700000000.5;other_cpu=0.25;load1=;psi_cpu=nan;"
+                     "throttle=0.5x;new=3;co_jobs=1.1;;=;steal",
+                     x);
+    near(x[0], 0.25, 1e-7, "other_cpu");
+    ok(isnan(x[1]), "an empty value is not valid");
+    ok(isnan(x[2]) && isnan(x[5]) && isnan(x[6]), "nor is what can't be read");
+    near(x[7], 1.1, 1e-6, "co_jobs, after an unknown feature");
+    launch_telemetry("2;other_cpu=1", x);
+    ok(isnan(x[0]), "another version is not read");
+    launch_telemetry(NULL, x);
+    ok(isnan(x[0]), "nothing given");
+}
+
+int main(void)
+{
+    int fd = mkstemp(conf_path);
+    if (fd < 0)
+        return 1;
+    close(fd);
+    clear();
+    precedence();
+    bad();
+    telemetry();
+    unlink(conf_path);
+    return done();
+}

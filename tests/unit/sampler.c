@@ -1,0 +1,155 @@
+/* An epoch's samples are handed out and come back exactly once. */
+#include <stdlib.h>
+
+#include "sampler.h"
+#include "tap.h"
+
+enum { WORKERS = 7 };
+
+static uint32_t random_state = 1;
+static uint32_t random_next(void)
+{
+    random_state = random_state * 1664525u + 1013904223u;
+    return random_state >> 8;
+}
+
+/* A step in which each worker contributes with probability 1 - cut/256, some of
+ * them a part only.  Marks what was contributed. */
+static void step(struct sampler *s, const bool *able, uint32_t cut,
+                 uint8_t *used, bool *contributed)
+{
+    struct sample_range range[WORKERS];
+
+    sampler_assign(s, able, contributed, range);
+    for (int w = 0; w < WORKERS; w++) {
+        uint64_t give = range[w].count;
+        if (random_next() % 256 < cut)
+            give = random_next() % 4 == 0 ? range[w].count / 2 : 0;
+        contributed[w] = give > 0;
+        for (uint64_t i = 0; i < give; i++)
+            used[range[w].first + i]++;
+        sampler_settle(s, &range[w], give);
+    }
+}
+
+static void exactly_once(uint64_t n, uint64_t batch, uint32_t cut)
+{
+    struct dsgd_options opt = {.n_samples = n, .batch = batch};
+    bool able[WORKERS], contributed[WORKERS] = {false};
+    uint8_t *used = calloc(n, 1);
+    struct sampler *s;
+    int steps = 0, wrong = 0;
+
+    sampler_create(&opt, WORKERS, &s, NULL);
+    for (int epoch = 0; epoch < 3; epoch++) {
+        do {
+            for (int w = 0; w < WORKERS; w++)
+                able[w] = w == 0 || random_next() % 8 != 0;
+            step(s, able, cut, used, contributed);
+        } while (!sampler_epoch_end(s) && ++steps < 100000);
+        for (uint64_t i = 0; i < n; i++)
+            wrong += used[i] != epoch + 1;
+    }
+    ok(wrong == 0 && steps < 100000 && sampler_epoch(s) == 3,
+       "%llu samples, batch %llu, cut %u/256: each once an epoch",
+       (unsigned long long)n, (unsigned long long)batch, cut);
+    sampler_destroy(s);
+    free(used);
+}
+
+static void drop(void)
+{
+    struct dsgd_options opt = {
+        .n_samples = 100, .batch = 10, .late = DSGD_LATE_DROP};
+    bool able[2] = {true, true}, prefer[2] = {false, false};
+    struct sample_range range[2];
+    struct sampler *s;
+    int steps = 0;
+
+    sampler_create(&opt, 2, &s, NULL);
+    do {
+        sampler_assign(s, able, prefer, range);
+        sampler_settle(s, &range[0], range[0].count);
+        sampler_settle(s, &range[1], 0);
+    } while (!sampler_epoch_end(s) && ++steps < 50);
+    is_int(steps, 4, "dropped ranges do not come back");
+    sampler_destroy(s);
+}
+
+/* A range that was cut goes first to somebody who was in time, and is waited
+ * for once it was cut three times. */
+static void cut_ranges(void)
+{
+    struct dsgd_options opt = {.n_samples = 1000, .batch = 10};
+    bool able[3] = {true, true, true}, prefer[3] = {false, true, true};
+    struct sample_range range[3];
+    struct sampler *s;
+
+    sampler_create(&opt, 3, &s, NULL);
+    ok(sampler_assign(s, able, prefer, range), "whole batches");
+    is_int((long long)range[2].first, 20, "in rank order");
+    for (int i = 1; i <= SAMPLER_MAX_CUTS; i++) {
+        sampler_settle(s, &range[0], 0);
+        sampler_settle(s, &range[1], i == 1 ? 10 : 0);
+        sampler_settle(s, &range[2], 10);
+        able[0] = i > 1;
+        sampler_assign(s, able, prefer, range);
+        if (i == 1) {
+            is_int((long long)range[1].first, 0, "a cut range goes to rank 1");
+            is_int(range[1].cuts, 1, "with its count of cuts");
+            is_int((long long)range[0].count, 0, "who is not able gets none");
+        }
+    }
+    is_int(range[2].cuts, 3, "cuts add up");
+    sampler_destroy(s);
+}
+
+static void bad(void)
+{
+    struct dsgd_options opt = {.batch = 10};
+    struct dsgd_error err;
+    struct sampler *s;
+
+    is_int(sampler_create(&opt, 3, &s, &err), DSGD_E_USAGE, "no samples");
+    has_str(err.text, "need at least one sample", "says so");
+    opt.sampler = DSGD_SAMPLER_NONE;
+    is_int(sampler_create(&opt, 3, &s, &err), DSGD_OK, "unless NONE");
+    sampler_destroy(s);
+    sampler_destroy(NULL);
+}
+
+static void shuffle(void)
+{
+    const uint64_t sizes[] = {1, 2, 3, 10, 64, 1000, 60000};
+    uint8_t *hit = calloc(60000, 1);
+
+    for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+        uint64_t n = sizes[k], same = 0, bad_count = 0;
+        memset(hit, 0, n);
+        for (uint64_t i = 0; i < n; i++) {
+            uint64_t j = dsgd_shuffle(7, 3, n, i);
+            if (j >= n || hit[j]++)
+                bad_count++;
+            same += j == dsgd_shuffle(7, 4, n, i);
+        }
+        ok(bad_count == 0, "a permutation of %llu", (unsigned long long)n);
+        if (n >= 1000)
+            ok(same < 20, "another one in another epoch (%llu alike)",
+               (unsigned long long)same);
+    }
+    free(hit);
+}
+
+int main(void)
+{
+    exactly_once(1000, 8, 0);
+    exactly_once(1000, 8, 64);
+    exactly_once(999, 16, 200);
+    exactly_once(5, 16, 128);
+    exactly_once(60000, 32, 100);
+    drop();
+    cut_ranges();
+    bad();
+    shuffle();
+    return done();
+}
