@@ -213,7 +213,6 @@ static void on_publish(struct aggregator *a, const struct msg *m,
     if (bytes != shares + mean || m->step != node_published(a->node) + 1)
         return;
     memcpy(node_reserve(a->node), (const char *)body + shares, mean);
-    a->hard_timeout_s = m->u.mean.hard_timeout_s;
     a->sum_waits = false;
     node_publish(a->node, m, body);
 }
@@ -294,7 +293,7 @@ static void on_message(void *context, uint32_t node, const struct msg *m,
         on_state(a, m, body, bytes);
         break;
     case MSG_END:
-        a->hard_timeout_s = m->u.mean.hard_timeout_s;
+        a->hard_timeout_s = m->u.end.hard_timeout_s;
         node_end(a->node);
         break;
     case MSG_REAP:

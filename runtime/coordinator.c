@@ -229,6 +229,14 @@ static void open_step(struct coordinator *c)
     enter(c, PHASE_OPEN);
 }
 
+static void end_run(struct coordinator *c)
+{
+    enter(c, PHASE_ENDING);
+    node_end(c->node);
+}
+
+/* A step boundary that all who live come to: the start, the end of an epoch,
+ * the end of the run. */
 static bool tick_boundary(struct coordinator *c)
 {
     uint32_t n_alive = 0, n_left = 0;
@@ -241,9 +249,8 @@ static bool tick_boundary(struct coordinator *c)
         if (alive(worker) && worker->ready < c->step)
             return false;
     }
-    if (n_left == c->n_workers) {
-        enter(c, PHASE_ENDING);
-        node_end(c->node);
+    if (n_left == c->n_workers || c->last) {
+        end_run(c);
         return true;
     }
     if (!n_alive)
@@ -305,8 +312,7 @@ static bool tick_open(struct coordinator *c)
 {
     find_lost(c);
     if (!c->n_arrived && all_left(c)) {
-        enter(c, PHASE_ENDING);
-        node_end(c->node);
+        end_run(c);
         return true;
     }
     if (!should_close(c))
@@ -393,7 +399,7 @@ static void publish(struct coordinator *c)
 {
     uint64_t samples = contributed_samples(c), epoch;
     struct seg_mean about = {.samples = samples, .lr_scale = 1};
-    bool epoch_end, last;
+    bool epoch_end;
 
     scale(node_reserve(c->node), node_grad_elems(c->node),
           (float)(1.0 / (double)samples));
@@ -405,16 +411,14 @@ static void publish(struct coordinator *c)
     epoch_end = sampler_epoch_end(c->sampler);
     log_step(c, epoch_end, samples);
     account(c, samples);
-    last = (c->opt.max_steps && c->step >= c->opt.max_steps) ||
-           (epoch_end && c->opt.epochs &&
-            sampler_epoch(c->sampler) >= c->opt.epochs);
+    c->last = (c->opt.max_steps && c->step >= c->opt.max_steps) ||
+              (epoch_end && c->opt.epochs &&
+               sampler_epoch(c->sampler) >= c->opt.epochs);
     about.epoch = epoch;
-    about.epoch_end = epoch_end || last;
+    about.epoch_end = epoch_end || c->last;
     c->published = c->step++;
 
-    if (last)
-        enter(c, PHASE_ENDING);
-    else if (epoch_end)
+    if (about.epoch_end)
         enter_boundary(c);
     else
         open_step(c);

@@ -66,6 +66,7 @@ struct coordinator {
     uint64_t step; /* open, or next */
     uint64_t published;
     uint32_t attempt, target, n_arrived;
+    bool last;         /* the last published step ended the run */
     bool whole;        /* every able worker has a whole batch */
     double phase_s;    /* own clock when the phase began */
     double step_s;     /* … when the open step started */

@@ -31,7 +31,7 @@ enum msg_kind {
 enum msg_flag {
     MSG_EPOCH_END = 1, /* PUBLISH: the last step of its epoch */
     MSG_STARTS = 2,    /* PUBLISH: the next step may begin */
-    MSG_LAST = 4       /* PUBLISH: the run is over.  STATE: the last piece */
+    MSG_LAST = 4       /* STATE: the last piece */
 };
 
 struct msg {
@@ -41,12 +41,15 @@ struct msg {
     uint32_t attempt; /* CLOSE, SUM */
     uint64_t step;
     union {
-        struct { /* PUBLISH, END */
+        struct { /* PUBLISH */
             uint64_t epoch, samples;
             uint64_t run_samples, run_ns; /* so far: for dsgd_progress */
             uint32_t contributors, pad;
-            double lr_scale, hard_timeout_s;
+            double lr_scale;
         } mean;
+        struct { /* END */
+            double hard_timeout_s;
+        } end;
         struct { /* STATE */
             uint64_t offset, bytes, total;
         } state;

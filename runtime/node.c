@@ -235,8 +235,6 @@ void node_publish(struct node *n, const struct msg *m,
     atomic_store(&h->published, m->step);
     if (m->flags & MSG_STARTS)
         let_begin(n, m->step + 1, shares);
-    if (m->flags & MSG_LAST)
-        atomic_store(&h->run, SEG_ENDED);
     start_pending(n);
     sys_futex_ring(&h->worker_bell);
 }

@@ -39,7 +39,7 @@ void node_add(const struct node *n, float *sum, const float *x);
 float *node_reserve(struct node *n);
 
 /* Show the reserved slot as step m->step's mean.  shares: [n_local], or NULL:
- * no work is known.  MSG_STARTS lets the next step begin, MSG_LAST ends. */
+ * no work is known.  MSG_STARTS lets the next step begin. */
 void node_publish(struct node *n, const struct msg *m,
                   const struct msg_share *shares);
 

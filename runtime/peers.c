@@ -62,14 +62,10 @@ struct msg peers_mean(const struct coordinator *c, uint64_t step,
     m.u.mean.lr_scale = about->lr_scale;
     m.u.mean.run_samples = c->run_samples;
     m.u.mean.run_ns = (uint64_t)(c->run_s * 1e9);
-    m.u.mean.hard_timeout_s = coordinator_hard_timeout_s(c);
     if (about->epoch_end)
         m.flags |= MSG_EPOCH_END;
-    if (step < c->published)
-        m.flags |= MSG_STARTS;
-    else if (c->phase >= PHASE_ENDING)
-        m.flags |= MSG_LAST;
-    else if (c->phase != PHASE_BOUNDARY)
+    if (step < c->published || c->phase == PHASE_OPEN ||
+        c->phase == PHASE_CLOSING)
         m.flags |= MSG_STARTS;
     return m;
 }
@@ -95,7 +91,6 @@ static bool send_mean(struct coordinator *c, uint32_t node)
                             p->n_local * sizeof *c->share, mean,
                             node_grad_elems(c->node) * sizeof *mean);
     p->sent++;
-    p->end_sent = p->end_sent || (m.flags & MSG_LAST);
     return true;
 }
 
@@ -166,7 +161,8 @@ static bool pump_bulk(struct coordinator *c, uint32_t node)
     return send_mean(c, node);
 }
 
-/* The end of a run that no mean announces, and the permission to reap. */
+/* The end of the run, once a node has all its means, and the permission to
+ * reap. */
 static bool pump_end(struct coordinator *c, uint32_t node)
 {
     struct peer *p = &c->peer[node];
@@ -177,7 +173,7 @@ static bool pump_end(struct coordinator *c, uint32_t node)
 
     if (c->phase >= PHASE_ENDING && !p->end_sent && all_sent &&
         p->state.fd < 0) {
-        m.u.mean.hard_timeout_s = coordinator_hard_timeout_s(c);
+        m.u.end.hard_timeout_s = coordinator_hard_timeout_s(c);
         p->end_sent = control(c, node, &m, NULL, 0);
         return p->end_sent;
     }

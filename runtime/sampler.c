@@ -30,9 +30,8 @@ enum dsgd_err sampler_create(const struct dsgd_options *opt, uint32_t n_workers,
         s->opt = *opt;
         s->n_workers = n_workers;
         s->capacity = 64;
-        /* Each step returns at most one range a worker more than it took, and
-         * a returned range is split only when fewer samples than a step's are
-         * left. */
+        /* What came back is handed out first, so that no more ranges wait than
+         * one step returns, and the rest of one that was split. */
         while (s->capacity < 4 * (size_t)n_workers)
             s->capacity *= 2;
         s->returned = calloc(s->capacity, sizeof *s->returned);
@@ -97,19 +96,25 @@ bool sampler_assign(struct sampler *s, const bool *able, const bool *prefer,
         return assign_none(s, able, range);
 
     uint64_t left = s->opt.n_samples - s->fresh + s->returned_samples;
-    uint64_t n_able = 0, share = s->opt.batch;
-    bool whole = true;
+    uint64_t n_able = 0, n_prefer = 0, share = s->opt.batch;
+    bool whole = true, prefer_only = false;
     for (uint32_t w = 0; w < s->n_workers; w++) {
         n_able += able[w];
+        n_prefer += able[w] && prefer[w];
         range[w] = (struct sample_range){0};
     }
-    /* The end of an epoch is spread over everybody. */
+    /* The end of an epoch is spread over those who were in time: it would be a
+     * pity to wait for a straggler with a few samples. */
+    if (left < n_able * share && n_prefer) {
+        prefer_only = true;
+        n_able = n_prefer;
+    }
     if (n_able && left / n_able < share)
         share = (left + n_able - 1) / n_able;
     bool cut_first = s->head != s->tail;
-    for (int pass = 0; pass < 2; pass++) {
+    for (int pass = 0; pass < (prefer_only ? 1 : 2); pass++) {
         for (uint32_t w = 0; w < s->n_workers; w++) {
-            bool early = !cut_first || prefer[w];
+            bool early = !(cut_first || prefer_only) || prefer[w];
             if (able[w] && early == (pass == 0)) {
                 range[w] = take(s, share);
                 whole = whole && range[w].count == s->opt.batch;

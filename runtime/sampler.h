@@ -28,9 +28,10 @@ enum dsgd_err sampler_create(const struct dsgd_options *opt, uint32_t n_workers,
                              struct sampler **s, struct dsgd_error *err);
 void sampler_destroy(struct sampler *s);
 
-/* Hand out the next step's ranges.
+/* Hand out the next step's ranges; at least one must be able.
  *   able      in   [n_workers] who can be given work
- *   prefer    in   [n_workers] who is first to get a range that was cut before
+ *   prefer    in   [n_workers] who was in time: gets ranges that were cut before
+ *                  first, and the end of an epoch alone
  *   range     out  [n_workers] count 0 where not able or nothing is left
  * Returns true when every able worker got a whole batch. */
 bool sampler_assign(struct sampler *s, const bool *able, const bool *prefer,
