@@ -172,13 +172,13 @@ void segment_detach(struct segment *s)
 
 float *segment_ring(const struct segment *s, uint32_t slot)
 {
-    return (float *)((char *)s->h + s->h->off_ring) +
+    return (float *)(void *)((char *)s->h + s->h->off_ring) +
            (size_t)slot * s->h->grad_stride;
 }
 
 float *segment_slot(const struct segment *s, uint32_t worker, uint32_t buf)
 {
-    return (float *)((char *)s->h + s->h->off_slots) +
+    return (float *)(void *)((char *)s->h + s->h->off_slots) +
            ((size_t)worker * s->h->slot_bufs + buf) * s->h->grad_stride;
 }
 
