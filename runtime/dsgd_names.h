@@ -30,6 +30,7 @@
 #define DSGD_HARD_TIMEOUT "DSGD_HARD_TIMEOUT" /* seconds, fixed */
 #define DSGD_MODEX        "DSGD_MODEX"        /* auto | pmix | mpi */
 #define DSGD_CONF         "DSGD_CONF"         /* path of dsgd.conf */
+#define DSGD_RECORD_DIR   "DSGD_RECORD_DIR"   /* where dsgd-report looks */
 
 /* DSGD_LAUNCH_TELEMETRY is one line of text,
  *     1;<unix time, seconds>;<name>=<value>;<name>=;…
