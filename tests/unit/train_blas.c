@@ -1,7 +1,7 @@
 /* The check of matrix products finds what is wrong, and OpenBLAS is right. */
 #include "train_blas.h"
 
-#include "../tap.h"
+#include "tap.h"
 
 static int calls, wrong_call;
 

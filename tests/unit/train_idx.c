@@ -5,7 +5,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "../tap.h"
+#include "tap.h"
 #include "train_data.h"
 
 static char dir[] = "/tmp/dsgd-idx-XXXXXX";

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "../tap.h"
+#include "tap.h"
 
 static uint32_t random_state = 1;
 

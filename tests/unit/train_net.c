@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "../tap.h"
+#include "tap.h"
 #include "train_layers.h"
 
 enum { SIDE = 12, PIXELS = SIDE * SIDE, N = 3 };

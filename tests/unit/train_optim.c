@@ -1,7 +1,7 @@
 /* Momentum, schedules, and what they count. */
 #include "train_optim.h"
 
-#include "../tap.h"
+#include "tap.h"
 
 static void test_update(void)
 {
