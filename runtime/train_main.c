@@ -1,0 +1,156 @@
+/* dsgd-train: train a network on an MNIST-like data set without waiting for
+ * stragglers. */
+#include <cblas.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dsgd_mpi.h"
+#include "error.h"
+#include "train_agree.h"
+#include "train_blas.h"
+#include "train_loop.h"
+#include "train_options.h"
+#include "train_report.h"
+#include "train_threads.h"
+
+/* A worker of the run. */
+struct worker {
+    struct train_options opt;
+    struct train_job job;
+    struct dsgd_options run;
+    struct train_report *report; /* of rank 0 */
+    size_t threads;
+    int rank;
+};
+
+static void complain(const struct dsgd_error *err)
+{
+    fprintf(stderr, "dsgd-train: %s\n", err->text);
+}
+
+/* From the runtime: something is wrong, and the training goes on. */
+static void warn(void *context, const char *text)
+{
+    (void)context;
+    fprintf(stderr, "dsgd-train: warning: %s\n", text);
+}
+
+/* Before MPI knows: is this the one of several tasks that may speak? */
+static bool is_speaker(void)
+{
+    static const char *const names[] = {"PMIX_RANK", "OMPI_COMM_WORLD_RANK",
+                                        "SLURM_PROCID"};
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *rank = getenv(names[i]);
+        if (rank)
+            return strcmp(rank, "0") == 0;
+    }
+    return true;
+}
+
+/* Everything that a rank does on its own before the run. */
+static enum dsgd_err prepare(struct worker *w, struct dsgd_error *err)
+{
+    w->threads = train_threads_apply();
+    enum dsgd_err rc = train_blas_check(train_gemm, err);
+    if (rc == DSGD_OK)
+        rc = dsgd_options_init(&w->run, err);
+    if (rc == DSGD_OK)
+        rc = train_job_prepare(&w->opt, w->rank == 0, &w->job, err);
+    if (rc == DSGD_OK) {
+        train_job_options(&w->job, &w->run);
+        w->run.warn = warn;
+        if (w->rank == 0)
+            rc = train_report_open(&w->opt, &w->job.schedule, &w->report, err);
+    }
+    return rc;
+}
+
+static enum dsgd_err write_report(struct worker *w, const struct dsgd *d,
+                                  struct dsgd_error *err)
+{
+    size_t n = train_net_params(w->job.net);
+    struct train_facts facts = {
+        .cutoff = w->run.cutoff,
+        .parameters = n,
+        .workers = dsgd_size(d),
+        .nodes = dsgd_nodes(d),
+        .blas_kernel = openblas_get_corename(),
+        .blas_threads = (unsigned)w->threads,
+        .checksum = train_checksum(w->job.params, n),
+    };
+    enum dsgd_err rc = train_report_close(w->report, &facts, err);
+
+    w->report = NULL;
+    return rc;
+}
+
+/* The run is open: train, report, close.  An error that this rank alone knows
+ * of ends the job here: the others would wait for it. */
+static enum dsgd_err work(struct worker *w, struct dsgd *d,
+                          struct dsgd_error *err)
+{
+    bool everywhere;
+    enum dsgd_err rc = train_run(d, &w->job, w->report, &everywhere, err);
+
+    if (rc != DSGD_OK && !everywhere) {
+        struct dsgd_error text = *err;
+        error_set(err, rc, "rank %d: %.480s", w->rank, text.text);
+        complain(err);
+        MPI_Abort(MPI_COMM_WORLD, (int)rc);
+    }
+    if (rc == DSGD_OK)
+        rc = write_report(w, d, err);
+    enum dsgd_err closed = dsgd_close(d);
+    if (rc == DSGD_OK && closed != DSGD_OK)
+        rc = error_set(err, closed, "the run could not be closed in order");
+    return rc;
+}
+
+static enum dsgd_err run(struct worker *w, struct dsgd_error *err)
+{
+    struct dsgd *d;
+
+    MPI_Comm_rank(MPI_COMM_WORLD, &w->rank);
+    enum dsgd_err rc = train_agree(MPI_COMM_WORLD, prepare(w, err), err);
+    if (rc == DSGD_OK)
+        rc = dsgd_mpi_open(MPI_COMM_WORLD, &w->run, &d, err);
+    if (rc == DSGD_OK)
+        rc = work(w, d, err);
+    if (rc != DSGD_OK && w->rank == 0)
+        complain(err);
+    train_report_close(w->report, NULL, NULL);
+    train_job_free(&w->job);
+    return rc;
+}
+
+int main(int argc, char **argv)
+{
+    struct worker w = {0};
+    struct dsgd_error err = {""};
+    enum dsgd_err rc = train_options_parse(argc, argv, &w.opt, &err);
+
+    if (rc == DSGD_OK && (w.opt.help || w.opt.version)) {
+        if (is_speaker() && w.opt.help)
+            train_options_help(stdout);
+        else if (is_speaker())
+            printf("dsgd-train (slurm-dsgd) %s\n", PACKAGE_VERSION);
+        return DSGD_OK;
+    }
+    if (rc == DSGD_OK)
+        rc = dsgd_mpi_init(&argc, &argv, &err);
+    if (rc != DSGD_OK) {
+        if (is_speaker())
+            complain(&err);
+        return rc;
+    }
+    rc = run(&w, &err);
+    enum dsgd_err ended = dsgd_mpi_finalize(&err);
+    if (rc == DSGD_OK && ended != DSGD_OK) {
+        complain(&err);
+        rc = ended;
+    }
+    return rc;
+}
