@@ -38,9 +38,20 @@ process() {
         "/proc/$1/stat"
 }
 survivors() {
+    local i
+    # Orphans of a killed `run` are the machine's init to collect, before
+    # which the init of their namespace cannot end.
+    for ((i = 0; i < 100; i++)); do
+        [[ $(survivors_now "$1") ]] || return
+        sleep 0.1
+    done
+    survivors_now "$1"
+}
+survivors_now() {
     local pid start
     while read -r pid start; do
-        [[ $(process "$pid" 2>/dev/null) == "$pid $start" ]] && echo "$pid"
+        [[ $(process "$pid" 2>/dev/null) == "$pid $start" ]] &&
+            ps -o pid=,ppid=,stat=,args= -p "$pid"
     done <"$1"
 }
 cgroup_of() { echo "minicluster-$(printf %s "$1" | md5sum | cut -c1-8)"; }
