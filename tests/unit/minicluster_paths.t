@@ -119,6 +119,15 @@ ok "thawed is seen" test "$(cg_is_frozen n1; echo $?)" = 1
 # so that nothing can come up here even for root.
 error() { "$minicluster" -d "$tmp" "$@" 2>&1; }
 like "--help" "$("$minicluster" --help)" 'usage: minicluster .*noise NODE'
+page=$here/../../doc/minicluster.1
+for word in $("$minicluster" --help | grep -oE '^  -{0,2}[A-Za-z-]+'); do
+    case $word in
+    --*) macro=".It Fl -${word#--}" ;;
+    -*) macro=".It Fl ${word#-}" ;;
+    *) macro=".It Cm $word" ;;
+    esac
+    ok "the manual page has $word" grep -q -- "^$macro\b" "$page"
+done
 is "no command: exit 2" "$("$minicluster" >/dev/null 2>&1; echo $?)" 2
 like "unknown command" "$(error upp)" 'unknown command "upp"'
 like "unknown option" "$(error up --nodes 4)" 'unknown option "--nodes"'
