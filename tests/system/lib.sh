@@ -1,0 +1,57 @@
+# shellcheck shell=bash disable=SC2119,SC2120,SC2034
+# What the system tests share.  Source this, call cluster_start, end with
+# tap_done.  The cluster is removed when the test ends, however it ends.
+#
+# DSGD_TEST_CLUSTER names the state directory of a running cluster to use
+# instead of a fresh one.  Without root or Slurm a test is skipped; with
+# "slurm" in DSGD_REQUIRE it fails.
+
+srcdir=${DSGD_SRCDIR:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)}
+builddir=${DSGD_BUILDDIR:-$srcdir}
+minicluster=$srcdir/etc/minicluster
+cluster=/run/dsgd-test-$$
+# shellcheck source=../tap.sh
+. "$srcdir/tests/tap.sh"
+
+# mc ARGS...: minicluster for this test's cluster, never for more than a while.
+mc() { timeout -k 5 "${MC_TIMEOUT:-120}" "$minicluster" -d "$cluster" "$@"; }
+
+# job CMD...: CMD as the job user on the submit host.
+job() { mc run "$@"; }
+
+cannot() {
+    [[ ",${DSGD_REQUIRE:-}," == *,slurm,* ]] || skip_all "$*"
+    echo "Bail out! $* (DSGD_REQUIRE=$DSGD_REQUIRE)"
+    exit 1
+}
+
+need_slurm() {
+    local tool
+    ((EUID == 0)) || cannot "needs root"
+    for tool in slurmctld slurmd srun munged ip "$@"; do
+        PATH=$PATH:/usr/sbin command -v "$tool" >/dev/null ||
+            cannot "needs $tool"
+    done
+}
+
+# cluster_start [UP-OPTION]...: the test's own cluster; the build tree is
+# visible on its nodes, and $shared is a directory that all hosts may write.
+cluster_start() {
+    need_slurm
+    if [[ -n ${DSGD_TEST_CLUSTER:-} ]]; then
+        cluster=$DSGD_TEST_CLUSTER
+    else
+        trap cluster_stop EXIT
+        trap 'exit 130' INT
+        trap 'exit 143' TERM HUP
+        mc up -v "$builddir" "$@" >/dev/null || cannot "the cluster did not start"
+    fi
+    shared=$cluster/share
+}
+
+# shellcheck disable=SC2317
+cluster_stop() {
+    local rc=$?
+    mc down
+    exit "$rc"
+}
