@@ -206,6 +206,7 @@ static void assign(struct coordinator *c)
         struct worker *worker = &c->worker[w];
         if (!worker->working || worker->arrived)
             worker->owes_s = c->now_s;
+        worker->fresh = !worker->working || worker->arrived;
         worker->range = c->range[w];
         worker->working = worker->range.count > 0;
         worker->waited_for = worker->range.cuts >= SAMPLER_MAX_CUTS;
@@ -518,6 +519,27 @@ bool coordinator_tick(struct coordinator *c, double now_s)
     return peers_pump(c) || did;
 }
 
+/* The policy counts from a step's start to the arrival here, as a worker that
+ * starts fresh would make it: its own duration, and what waking up and sending
+ * usually add, which on a busy node is much. */
+static void observe(struct coordinator *c, uint32_t w,
+                    const struct msg_event *e, bool in_time)
+{
+    struct worker *worker = &c->worker[w];
+    double arrival_s = c->now_s - c->step_s, duration_s;
+
+    if (!(e->fraction > 0) || !(e->duration_s > 0))
+        return;
+    duration_s = e->duration_s / e->fraction;
+    if (in_time && worker->fresh) {
+        double latency_s = fmax(0, arrival_s - duration_s);
+        worker->latency_s += .2 * (latency_s - worker->latency_s);
+        cutoff_observe(c->cutoff, w, arrival_s);
+    } else {
+        cutoff_observe(c->cutoff, w, duration_s + worker->latency_s);
+    }
+}
+
 /* A gradient for the open step, or news of a late one. */
 static void on_commit(struct coordinator *c, uint32_t w,
                       const struct msg_event *e)
@@ -525,8 +547,7 @@ static void on_commit(struct coordinator *c, uint32_t w,
     struct worker *worker = &c->worker[w];
     bool open = c->phase == PHASE_OPEN && e->step == c->step;
 
-    if (e->fraction > 0)
-        cutoff_observe(c->cutoff, w, e->duration_s / e->fraction);
+    observe(c, w, e, open && !worker->arrived);
     if (!open || worker->arrived || !worker->range.count) {
         if (e->fraction > 0)
             log_late(c, w, e);

@@ -20,11 +20,13 @@ struct worker {
     bool lost, left, stuck;
     bool working; /* expected to contribute to the open step */
     bool arrived;
-    bool waited_for; /* its range was cut too often */
-    uint64_t ready;  /* step it is ready for */
-    double life_s;   /* own clock, last sign of life */
-    double owes_s;   /* … since when it owes a gradient, or its readiness */
-    double lost_s;   /* … when it was lost */
+    bool fresh;       /* not busy with an older step when this one started */
+    bool waited_for;  /* its range was cut too often */
+    uint64_t ready;   /* step it is ready for */
+    double life_s;    /* own clock, last sign of life */
+    double owes_s;    /* … since when it owes a gradient, or its readiness */
+    double lost_s;    /* … when it was lost */
+    double latency_s; /* arrival less own duration, running mean */
     uint64_t samples;
     struct sample_range range;
     float duration_s, lag_s;
@@ -73,7 +75,7 @@ struct coordinator {
     double close_s;    /* … when it was closed */
     double origin_s;   /* … when the first step started */
     double run_s;      /* sum of step times, boundaries left out */
-    double overhead_s; /* running mean of publish - close */
+    double overhead_s; /* publish - close, low running quantile */
     uint64_t run_samples;
     uint32_t next_sum; /* nodes are added in order */
     bool sum_started;
