@@ -5,7 +5,7 @@
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
 unset DSGD_TEST_CLUSTER # /dev/shm is filled here
-so=$builddir/plugin/.libs/spank_dsgd.so
+so=$builddir/plugin/spank_dsgd.so
 [[ -f $so ]] || cannot "$so is not built"
 plugstack=$(mktemp)
 records=$cluster/records

@@ -1,0 +1,257 @@
+#include "options.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CUTOFF_MODES "full|static:K|static:P%|order|dynamic|dry|replay:FILE"
+
+enum {
+    MAX_COUNT = 1000000000,
+    MAX_PATH_BYTES = 256, /* the runtime's, final zero included */
+    MAX_WINDOW_MS = 1000,
+    DEFAULT_WINDOW_MS = 20
+};
+
+static const char *const names[N_OPTIONS] = {
+    [OPTION_CUTOFF] = "dsgd-cutoff",
+    [OPTION_MIN] = "dsgd-min",
+    [OPTION_MODEL] = "dsgd-model",
+    [OPTION_RECORD] = "dsgd-record",
+};
+
+const char *option_name(enum option_id id)
+{
+    return names[id];
+}
+
+/* Write `name: "text": format…`.  Text may be anything, also a forged log line:
+ * control characters become question marks.  Returns false. */
+__attribute__((format(printf, 4, 5))) static bool
+fail(struct option_fault *fault, const char *name, const char *text,
+     const char *format, ...)
+{
+    char quoted[64];
+    size_t n = 0;
+    va_list ap;
+
+    for (; n < sizeof quoted - 1 && text[n]; n++)
+        quoted[n] =
+            (unsigned char)text[n] < ' ' || text[n] == 127 ? '?' : text[n];
+    quoted[n] = '\0';
+    int used =
+        snprintf(fault->text, sizeof fault->text, "%s: \"%s\"", name, quoted);
+    if (used < 0 || (size_t)used >= sizeof fault->text)
+        return false;
+    va_start(ap, format);
+    vsnprintf(fault->text + used, sizeof fault->text - (size_t)used, format,
+              ap);
+    va_end(ap);
+    return false;
+}
+
+static bool check_static(const char *name, const char *text,
+                         struct option_fault *fault)
+{
+    const char *value = text + strlen("static:");
+    char *end;
+    double number = strtod(value, &end);
+
+    if (end == value || !isfinite(number))
+        return fail(fault, name, text,
+                    ": give a number of workers or a percentage, such as "
+                    "static:12 or static:90%%");
+    if (strcmp(end, "%") == 0) {
+        if (number > 0 && number <= 100)
+            return true;
+        return fail(fault, name, text,
+                    ": the percentage must be above 0 and at most 100");
+    }
+    if (!*end && number >= 1 && number <= MAX_COUNT &&
+        number == (double)(long)number)
+        return true;
+    return fail(fault, name, text,
+                ": the number of workers must be a whole number, at least 1");
+}
+
+static bool check_cutoff(const char *name, const char *text,
+                         struct option_fault *fault)
+{
+    static const char *const plain[] = {"", "full", "order", "dynamic", "dry"};
+
+    for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++) {
+        if (strcmp(text, plain[i]) == 0)
+            return true;
+    }
+    if (strncmp(text, "static:", 7) == 0)
+        return check_static(name, text, fault);
+    if (strncmp(text, "replay:", 7) == 0) {
+        size_t length = strlen(text + 7);
+        if (length >= 1 && length < MAX_PATH_BYTES)
+            return true;
+        return fail(fault, name, text,
+                    ": give the record to replay, replay:FILE, in fewer than "
+                    "%d bytes",
+                    MAX_PATH_BYTES);
+    }
+    return fail(fault, name, text, " is none of %s", CUTOFF_MODES);
+}
+
+/* Digits only: strtol would also take signs and blanks. */
+static bool read_count(const char *text, long max, long *count)
+{
+    long n = 0;
+
+    if (!*text)
+        return false;
+    for (; *text; text++) {
+        if (*text < '0' || *text > '9')
+            return false;
+        n = n * 10 + (*text - '0');
+        if (n > max)
+            return false;
+    }
+    *count = n;
+    return true;
+}
+
+static bool check_min(const char *name, const char *text,
+                      struct option_fault *fault)
+{
+    long count;
+
+    if (read_count(text, MAX_COUNT, &count))
+        return true;
+    return fail(fault, name, text,
+                ": give the least number of workers that a step waits for, a "
+                "whole number; 0 means no limit");
+}
+
+static bool check_path(const char *name, const char *text, const char *what,
+                       struct option_fault *fault)
+{
+    size_t length = strlen(text);
+
+    if (length >= 1 && length < MAX_PATH_BYTES)
+        return true;
+    return fail(fault, name, text, ": give %s, in fewer than %d bytes", what,
+                MAX_PATH_BYTES);
+}
+
+bool option_check(enum option_id id, const char *name, const char *text,
+                  struct option_fault *fault)
+{
+    if (!text)
+        text = "";
+    switch (id) {
+    case OPTION_CUTOFF:
+        return check_cutoff(name, text, fault);
+    case OPTION_MIN:
+        return check_min(name, text, fault);
+    case OPTION_MODEL:
+        return check_path(name, text, "a timing model's file", fault);
+    case OPTION_RECORD:
+        return check_path(name, text, "a directory for records, or off", fault);
+    }
+    return fail(fault, name, text, ": not an option");
+}
+
+bool option_set(enum option_id id, const char *name, const char *text,
+                struct option_value *value, struct option_fault *fault)
+{
+    size_t length = text ? strlen(text) : 0;
+
+    *value = (struct option_value){.given = true, .bad = true};
+    if (!option_check(id, name, text, fault))
+        return false;
+    if (length >= sizeof value->text) /* digits: zeros before or behind */
+        return fail(fault, name, text, " is longer than %zu bytes",
+                    sizeof value->text - 1);
+    if (id == OPTION_CUTOFF && !length)
+        text = "full";
+    snprintf(value->text, sizeof value->text, "%s", text);
+    value->bad = false;
+    return true;
+}
+
+static bool set_record_dir(const char *text, struct plugin_args *args,
+                           struct option_fault *fault)
+{
+    static const char name[] = "plugstack.conf: record_dir";
+
+    if (*text != '/' || strlen(text) >= sizeof args->record_dir)
+        return fail(fault, name, text,
+                    ": give an absolute path in fewer than %zu bytes",
+                    sizeof args->record_dir);
+    strcpy(args->record_dir, text);
+    return true;
+}
+
+static bool set_window(const char *text, struct plugin_args *args,
+                       struct option_fault *fault)
+{
+    if (read_count(text, MAX_WINDOW_MS, &args->window_ms))
+        return true;
+    return fail(fault, "plugstack.conf: window_ms", text,
+                ": give milliseconds, 0 to %d", MAX_WINDOW_MS);
+}
+
+/* The rest of text after "key=", or NULL. */
+static const char *after_key(const char *text, const char *key)
+{
+    size_t length = strlen(key);
+
+    if (strncmp(text, key, length) != 0 || text[length] != '=')
+        return NULL;
+    return text + length + 1;
+}
+
+static bool read_arg(const char *text, struct plugin_args *args,
+                     struct option_fault *fault)
+{
+    const char *value;
+
+    for (int id = 0; id < N_OPTIONS; id++) {
+        const char *key = names[id] + strlen("dsgd-");
+        char name[48];
+        if (!(value = after_key(text, key)))
+            continue;
+        snprintf(name, sizeof name, "plugstack.conf: %s", key);
+        if (option_set(id, name, value, &args->value[id], fault))
+            return true;
+        args->value[id] = (struct option_value){0};
+        return false;
+    }
+    if ((value = after_key(text, "record_dir")))
+        return set_record_dir(value, args, fault);
+    if ((value = after_key(text, "window_ms")))
+        return set_window(value, args, fault);
+    return fail(fault, "plugstack.conf", text,
+                " is none of cutoff=MODE, min=N, model=FILE, record=DIR|off, "
+                "record_dir=DIR, window_ms=N");
+}
+
+bool plugin_args_read(int argc, char *const *argv, struct plugin_args *args,
+                      struct option_fault *fault)
+{
+    bool good = true;
+
+    *args = (struct plugin_args){.window_ms = DEFAULT_WINDOW_MS};
+    for (int i = 0; argv && i < argc; i++) {
+        struct option_fault ignored;
+        if (argv[i] && !read_arg(argv[i], args, good ? fault : &ignored))
+            good = false;
+    }
+    if (args->record_dir[0] && args->value[OPTION_RECORD].given) {
+        args->record_dir[0] = '\0';
+        if (good)
+            fail(fault, "plugstack.conf: record",
+                 args->value[OPTION_RECORD].text,
+                 " and record_dir= exclude each other; record_dir= is "
+                 "ignored");
+        good = false;
+    }
+    return good;
+}
