@@ -6,13 +6,15 @@
 
 enum { MIN_BAR = 10, MAX_BAR = 30, DEFAULT_WIDTH = 80 };
 
+/* Columns of a terminal, 0: it is none, or does not know.  The latter is the
+ * pseudo-terminal that mpirun gives its ranks, with a file behind it perhaps. */
 static int terminal_width(FILE *out)
 {
     struct winsize size;
 
-    if (ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
+    if (isatty(fileno(out)) && ioctl(fileno(out), TIOCGWINSZ, &size) == 0)
         return size.ws_col;
-    return DEFAULT_WIDTH;
+    return 0;
 }
 
 void train_progress_init(struct train_progress *p, FILE *out,
@@ -21,10 +23,11 @@ void train_progress_init(struct train_progress *p, FILE *out,
     memset(p, 0, sizeof *p);
     p->out = out;
     p->mode = mode;
+    p->width = terminal_width(out);
     if (mode == TRAIN_PROGRESS_AUTO)
-        p->mode =
-            isatty(fileno(out)) ? TRAIN_PROGRESS_BAR : TRAIN_PROGRESS_PLAIN;
-    p->width = p->mode == TRAIN_PROGRESS_BAR ? terminal_width(out) : 0;
+        p->mode = p->width ? TRAIN_PROGRESS_BAR : TRAIN_PROGRESS_PLAIN;
+    if (!p->width)
+        p->width = DEFAULT_WIDTH;
 }
 
 /* 0:42, 12:05, 1:02:03; "-" when not known */

@@ -33,7 +33,7 @@ struct train_progress {
     int shown;                     /* columns that the bar covers now */
 };
 
-/* Set up; decides AUTO by isatty(out). */
+/* Set up; AUTO is a bar when out is a terminal that knows its width. */
 void train_progress_init(struct train_progress *p, FILE *out,
                          enum train_progress_mode mode);
 

@@ -50,7 +50,7 @@ static char *shown(enum train_progress_mode mode, size_t n, const double *at_s,
     FILE *out = open_memstream(&text, &size);
 
     train_progress_init(&p, out, mode);
-    p.width = p.width ? 60 : 0;
+    p.width = 60;
     for (size_t i = 0; i < n; i++)
         train_progress_step(&p, at_s[i], &status);
     if (clear)
