@@ -37,9 +37,27 @@ static long slurm_tasks(void)
     return atol(tasks);
 }
 
+static enum dsgd_err alone(struct dsgd_error *err)
+{
+    return error_set(err, DSGD_E_LAUNCH,
+                     "Slurm started %ld tasks, but MPI would see each of them "
+                     "alone: start them as one MPI job, with srun --mpi=pmix",
+                     slurm_tasks());
+}
+
+/* With none of these Open MPI ends the process inside MPI_Init. */
+static bool has_launcher(void)
+{
+    return getenv("PMIX_RANK") || getenv("PMI_RANK") ||
+           getenv("OMPI_COMM_WORLD_SIZE");
+}
+
 enum dsgd_err dsgd_mpi_init(int *argc, char ***argv, struct dsgd_error *err)
 {
     int level, size;
+
+    if (slurm_tasks() > 1 && !has_launcher())
+        return alone(err);
     int rc = MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &level);
     if (rc != MPI_SUCCESS)
         return mpi_error(err, "MPI_Init_thread", rc);
@@ -53,13 +71,8 @@ enum dsgd_err dsgd_mpi_init(int *argc, char ***argv, struct dsgd_error *err)
     }
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     if (size == 1 && slurm_tasks() > 1 && !getenv("OMPI_COMM_WORLD_SIZE")) {
-        long tasks = slurm_tasks();
         MPI_Finalize();
-        return error_set(err, DSGD_E_LAUNCH,
-                         "Slurm started %ld tasks, but MPI sees each of them "
-                         "alone: start them as one MPI job, with srun "
-                         "--mpi=pmix",
-                         tasks);
+        return alone(err);
     }
     return DSGD_OK;
 }

@@ -75,6 +75,8 @@ is "static, worker 5 stopped: exit code 0" $? 0
 is "every sample once an epoch" \
     "$(sql 'select sum(samples) from step')" 240000
 is "the record is complete" "$(sql 'select completed from job')" 1
+is "and knows when worker 5 was lost" \
+    "$(sql "select count(*) from event where kind = 'lost' and worker = 5")" 1
 ok "the replicas of those who live are identical" same_replicas
 like "the report says who was left behind" "$(report)" 'Worker 5 .*left behind'
 ok "nothing is left on any node" nothing_left
@@ -92,7 +94,7 @@ wait "$training"
 is "continued, it ends: exit code 0" $? 0
 is "no sample lost or doubled" "$(sql 'select sum(samples) from step')" 720000
 ok "replicas are identical" same_replicas
-back=$(sql "select count(*) from event where kind = 'BACK' and worker in (4, 5)")
+back=$(sql "select count(*) from event where kind = 'back' and worker in (4, 5)")
 at_least "both workers of the node are heard of again" "$back" 2
 ok "nothing is left on any node" nothing_left
 
@@ -111,7 +113,7 @@ wait "$training"
 is "continued, it goes on: exit code 0" $? 0
 is "no sample lost or doubled" "$(sql 'select sum(samples) from step')" 240000
 is "nobody was thought lost for it" \
-    "$(sql "select count(*) from event where kind = 'LOST'")" 0
+    "$(sql "select count(*) from event where kind = 'lost'")" 0
 ok "replicas are identical" same_replicas
 
 # --- what waiting costs: 16 workers, one of them slow ---
