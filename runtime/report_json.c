@@ -47,7 +47,7 @@ static json_t *value(const struct report_value *v)
         return text(v->text);
     if (v->kind == REPORT_COUNT)
         return json_integer((json_int_t)v->count);
-    return number(v->number);
+    return number(v->kind == REPORT_TIME ? floor(v->number) : v->number);
 }
 
 /* The fields of a level; seconds and unix times are plain numbers. */

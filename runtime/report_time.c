@@ -34,9 +34,10 @@ static bool parse_now(const char *text, time_t now, time_t *t)
 
     if (strncasecmp(text, "now", 3) != 0)
         return false;
-    *t = now;
-    if (text[3] == '\0')
+    if (text[3] == '\0') {
+        *t = now;
         return true;
+    }
     if (text[3] != '+' && text[3] != '-')
         return false;
     long count = strtol(text + 3, &end, 10);

@@ -10,7 +10,7 @@
  * "01/31[/26][-12:00[:00]]" or "12:00[:00]", local time.
  *   option  in   what the text came from, for the message
  *   now     in
- *   t       out
+ *   t       out  untouched on error
  * Errors: DSGD_E_USAGE. */
 enum dsgd_err report_parse_time(const char *option, const char *text,
                                 time_t now, time_t *t, struct dsgd_error *err);

@@ -161,7 +161,7 @@ fi
 
 "$report" --help | sed -n 's/^ *\(-[A-Za-z], \)\{0,1\}--\([a-z0-9-]*\).*/\2/p' |
     sort >"$dir/help"
-sed -n 's/^\.It .*Fl Fl \([a-z0-9-]*\).*/\1/p' "$srcdir/doc/dsgd-report.1" |
+sed -n 's/^\.It .*Fl -\([a-z0-9-]*\).*/\1/p' "$srcdir/doc/dsgd-report.1" |
     sort >"$dir/page"
 [ -s "$dir/help" ] && diff "$dir/help" "$dir/page" | sed 's/^/# /' |
     { ! grep .; }
@@ -172,5 +172,22 @@ sed -n 's/^\.It Li \([A-Z][A-Za-z0-9]*\)$/\1/p' "$srcdir/doc/dsgd-report.1" |
     sort -u >"$dir/page"
 diff "$dir/help" "$dir/page" | sed 's/^/# /' | { ! grep .; }
 ok $? "--helpformat and the man page have the same fields"
+
+# Every table and column of a record is in dsgd-formats(5), and nothing else.
+python3 - "$records/alice/101.0.0.dsgd" "$srcdir/doc/dsgd-formats.5" <<'PYTHON'
+import re, sqlite3, sys
+db = sqlite3.connect(sys.argv[1])
+tables = {t: [(c[1], c[2]) for c in db.execute(f"PRAGMA table_info({t})")]
+          for t, in db.execute("SELECT name FROM sqlite_master"
+                               " WHERE type = 'table'")}
+page = {}
+for line in open(sys.argv[2]):
+    if m := re.match(r"\.Ss (\w+)", line):
+        columns = page.setdefault(m[1], [])
+    elif m := re.match(r"\.It (\w+) Ta (\w+) Ta", line):
+        columns.append((m[1], m[2]))
+sys.exit(page != tables)
+PYTHON
+ok $? "the record's schema is that of the man page"
 
 echo "1..$n"
