@@ -2,7 +2,7 @@
 # The mini cluster itself: its nodes are machines of their own to Slurm and to
 # jobs, a co-tenant slows its own node alone, and nothing is left of it.
 
-# shellcheck disable=SC2119
+# shellcheck disable=SC2016,SC2119
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
 need_slurm mpicc
@@ -57,10 +57,10 @@ survivors_now() {
 cgroup_of() { echo "minicluster-$(printf %s "$1" | md5sum | cut -c1-8)"; }
 
 tmp=$(mktemp -d)
+at_exit 'rm -rf "$tmp"'
 group=$(cgroup_of "$cluster")
 machine "$group" >"$tmp/before"
 cluster_start
-trap 'rm -rf "$tmp"; cluster_stop' EXIT
 pass() { tap_result 0 "$1"; }
 pass "up"
 job_uid=$(job id -u)
@@ -93,9 +93,13 @@ ok "share/ is common" mc exec n3 test -e "$shared/common"
 ok "the build tree is visible to jobs" job srun -N4 test -d "$builddir"
 ok "the records directory is root's" test "$(stat -c '%u %a' "$cluster/records")" = "0 755"
 
-like "a node sees its own quota and throttling" \
-    "$(mc exec n1 cat /sys/fs/cgroup/cpu/cpu.stat /sys/fs/cgroup/cpu.stat \
-        2>/dev/null)" 'nr_throttled [0-9]'
+# Of cgroup v1 or v2, whose root here is the node's own.
+node_file() { mc exec n1 sh -c "cat /sys/fs/cgroup/cpu/$1 /sys/fs/cgroup/$2 2>/dev/null"; }
+percent=$(sed -n 's/^PERCENT=//p' "$cluster/minicluster.conf")
+is "a node sees its own quota" "$(node_file cpu.cfs_quota_us cpu.max | cut -d' ' -f1)" \
+    $((percent * 100))
+like "and throttling" "$(node_file cpu.stat cpu.stat)" 'nr_throttled [1-9]'
+
 ok "slurmd has the pmix setting" mc exec n1 grep -qz PMIX_MCA_gds=hash \
     "/proc/$(mc exec n1 ps -o pid= -C slurmd | xargs)/environ"
 
@@ -144,7 +148,6 @@ wait 2>/dev/null
 
 # --- a co-tenant ---
 # Milliseconds that a fixed piece of work takes on n1 and n3 at once.
-# shellcheck disable=SC2016
 work='s=${EPOCHREALTIME/./}; for ((i = 0; i < 200000; i++)); do :; done
       echo $(hostname) $(((${EPOCHREALTIME/./} - s) / 1000))'
 measure() { job srun --mpi=none -w n1,n3 bash -c "$work" 2>/dev/null | sort; }
@@ -177,7 +180,7 @@ like "status lists the nodes" "$(mc status | xargs)" \
 other=$cluster-b
 mcb() { timeout -k 5 60 "$minicluster" -d "$other" "$@"; }
 closed=$(mktemp -d /var/tmp/closed.XXXXXX)    # mode 0700
-trap 'mcb down; rm -rf "$tmp" "$closed"; cluster_stop' EXIT
+at_exit 'mcb down; rm -rf "$closed"'
 mkdir -p "$closed/tree"
 cp "$shared/sum" "$closed/tree/sum"
 echo '# nothing here' >"$tmp/everywhere"
