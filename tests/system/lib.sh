@@ -34,6 +34,16 @@ need_slurm() {
     done
 }
 
+# await SECONDS CMD...: until CMD succeeds.
+await() {
+    local deadline=$((SECONDS + $1))
+    shift
+    until "$@" >/dev/null 2>&1; do
+        ((SECONDS < deadline)) || return
+        sleep 0.1
+    done
+}
+
 # at_exit CMD: have CMD evaluated when the test ends, the last one first.
 at_exit_cmds=()
 at_exit() {

@@ -2,7 +2,7 @@
 # The mini cluster itself: its nodes are machines of their own to Slurm and to
 # jobs, a co-tenant slows its own node alone, and nothing is left of it.
 
-# shellcheck disable=SC2016,SC2119
+# shellcheck disable=SC2016,SC2119,SC2317
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
 need_slurm mpicc
@@ -38,16 +38,6 @@ process() {
         "/proc/$1/stat"
 }
 survivors() {
-    local i
-    # Orphans of a killed `run` are the machine's init to collect, before
-    # which the init of their namespace cannot end.
-    for ((i = 0; i < 100; i++)); do
-        [[ $(survivors_now "$1") ]] || return
-        sleep 0.1
-    done
-    survivors_now "$1"
-}
-survivors_now() {
     local pid start
     while read -r pid start; do
         [[ $(process "$pid" 2>/dev/null) == "$pid $start" ]] &&
@@ -137,13 +127,11 @@ is "the environment reaches tasks" "$(OPENBLAS_CORETYPE=x OMP_NUM_THREADS=3 \
 
 # A killed `run` takes its command along.
 "$minicluster" -d "$cluster" run srun -J doomed -N1 sleep 100 2>/dev/null &
-until [[ $(job squeue -h -n doomed -t R -o %i) ]]; do sleep 0.1; done
+doomed() { [[ $(job squeue -h -n doomed) ]]; }
+gone() { ! doomed; }
+await 20 doomed
 kill $!
-for ((i = 0; i < 100; i++)); do
-    [[ $(job squeue -h -n doomed) ]] || break
-    sleep 0.1
-done
-is "a killed run ends its job" "$(job squeue -h -n doomed)" ""
+ok "a killed run ends its job" await 20 gone
 wait 2>/dev/null
 
 # --- a co-tenant ---
@@ -238,7 +226,8 @@ ok "down of it" mcb down
 ok "a directory that was there before stays, empty" rmdir "$other"
 
 job srun -N4 sh -c 'sleep 300 & sleep 300' 2>/dev/null &
-until [[ $(job squeue -h -t R) ]]; do sleep 0.1; done
+running() { [[ $(job squeue -h -t R) ]]; }
+await 20 running
 if [[ -z ${DSGD_TEST_CLUSTER:-} ]]; then
     processes "$group" >"$tmp/processes"
     at_least "the cluster has processes" "$(wc -l <"$tmp/processes")" 20
@@ -247,6 +236,10 @@ if [[ -z ${DSGD_TEST_CLUSTER:-} ]]; then
     machine "$group" >"$tmp/after"
     is "links, mounts, cgroups, users and files are as before" \
         "$(diff "$tmp/before" "$tmp/after")" ""
+    # Orphans of a killed `run` are the machine's init to collect, before
+    # which the init of their namespace cannot end.
+    none() { [[ -z $(survivors "$tmp/processes") ]]; }
+    await 10 none
     is "no process is left" "$(survivors "$tmp/processes")" ""
     is "the state directory is gone" "$(ls -d "$cluster"* 2>/dev/null)" ""
     like "run says how to start a cluster" "$(mc run true 2>&1)" "-d $cluster up"
