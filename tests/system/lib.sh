@@ -34,6 +34,31 @@ need_slurm() {
     done
 }
 
+# await SECONDS CMD...: until CMD succeeds.
+await() {
+    local deadline=$((SECONDS + $1))
+    shift
+    until "$@" >/dev/null 2>&1; do
+        ((SECONDS < deadline)) || return
+        sleep 0.1
+    done
+}
+
+# at_exit CMD: have CMD evaluated when the test ends, the last one first.
+at_exit_cmds=()
+at_exit() {
+    at_exit_cmds=("$1" "${at_exit_cmds[@]}")
+    trap run_at_exit EXIT
+    trap 'exit 130' INT
+    trap 'exit 143' TERM HUP
+}
+# shellcheck disable=SC2317
+run_at_exit() {
+    local rc=$? cmd
+    for cmd in "${at_exit_cmds[@]}"; do eval "$cmd"; done
+    exit "$rc"
+}
+
 # cluster_start [UP-OPTION]...: the test's own cluster; the build tree is
 # visible on its nodes, and $shared is a directory that all hosts may write.
 cluster_start() {
@@ -41,17 +66,11 @@ cluster_start() {
     if [[ -n ${DSGD_TEST_CLUSTER:-} ]]; then
         cluster=$DSGD_TEST_CLUSTER
     else
-        trap cluster_stop EXIT
-        trap 'exit 130' INT
-        trap 'exit 143' TERM HUP
-        mc up -v "$builddir" "$@" >/dev/null || cannot "the cluster did not start"
+        at_exit 'mc down'
+        if ! mc up -v "$builddir" "$@" >/dev/null; then
+            echo "Bail out! the cluster did not start"
+            exit 1
+        fi
     fi
     shared=$cluster/share
-}
-
-# shellcheck disable=SC2317
-cluster_stop() {
-    local rc=$?
-    mc down
-    exit "$rc"
 }

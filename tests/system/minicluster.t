@@ -2,7 +2,7 @@
 # The mini cluster itself: its nodes are machines of their own to Slurm and to
 # jobs, a co-tenant slows its own node alone, and nothing is left of it.
 
-# shellcheck disable=SC2119
+# shellcheck disable=SC2016,SC2119,SC2317
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
 need_slurm mpicc
@@ -38,16 +38,6 @@ process() {
         "/proc/$1/stat"
 }
 survivors() {
-    local i
-    # Orphans of a killed `run` are the machine's init to collect, before
-    # which the init of their namespace cannot end.
-    for ((i = 0; i < 100; i++)); do
-        [[ $(survivors_now "$1") ]] || return
-        sleep 0.1
-    done
-    survivors_now "$1"
-}
-survivors_now() {
     local pid start
     while read -r pid start; do
         [[ $(process "$pid" 2>/dev/null) == "$pid $start" ]] &&
@@ -57,10 +47,10 @@ survivors_now() {
 cgroup_of() { echo "minicluster-$(printf %s "$1" | md5sum | cut -c1-8)"; }
 
 tmp=$(mktemp -d)
+at_exit 'rm -rf "$tmp"'
 group=$(cgroup_of "$cluster")
 machine "$group" >"$tmp/before"
 cluster_start
-trap 'rm -rf "$tmp"; cluster_stop' EXIT
 pass() { tap_result 0 "$1"; }
 pass "up"
 job_uid=$(job id -u)
@@ -93,9 +83,13 @@ ok "share/ is common" mc exec n3 test -e "$shared/common"
 ok "the build tree is visible to jobs" job srun -N4 test -d "$builddir"
 ok "the records directory is root's" test "$(stat -c '%u %a' "$cluster/records")" = "0 755"
 
-like "a node sees its own quota and throttling" \
-    "$(mc exec n1 cat /sys/fs/cgroup/cpu/cpu.stat /sys/fs/cgroup/cpu.stat \
-        2>/dev/null)" 'nr_throttled [0-9]'
+# Of cgroup v1 or v2, whose root here is the node's own.
+node_file() { mc exec n1 sh -c "cat /sys/fs/cgroup/cpu/$1 /sys/fs/cgroup/$2 2>/dev/null"; }
+percent=$(sed -n 's/^PERCENT=//p' "$cluster/minicluster.conf")
+is "a node sees its own quota" "$(node_file cpu.cfs_quota_us cpu.max | cut -d' ' -f1)" \
+    $((percent * 100))
+like "and throttling" "$(node_file cpu.stat cpu.stat)" 'nr_throttled [1-9]'
+
 ok "slurmd has the pmix setting" mc exec n1 grep -qz PMIX_MCA_gds=hash \
     "/proc/$(mc exec n1 ps -o pid= -C slurmd | xargs)/environ"
 
@@ -133,18 +127,15 @@ is "the environment reaches tasks" "$(OPENBLAS_CORETYPE=x OMP_NUM_THREADS=3 \
 
 # A killed `run` takes its command along.
 "$minicluster" -d "$cluster" run srun -J doomed -N1 sleep 100 2>/dev/null &
-until [[ $(job squeue -h -n doomed -t R -o %i) ]]; do sleep 0.1; done
+doomed() { [[ $(job squeue -h -n doomed) ]]; }
+gone() { ! doomed; }
+await 20 doomed
 kill $!
-for ((i = 0; i < 100; i++)); do
-    [[ $(job squeue -h -n doomed) ]] || break
-    sleep 0.1
-done
-is "a killed run ends its job" "$(job squeue -h -n doomed)" ""
+ok "a killed run ends its job" await 20 gone
 wait 2>/dev/null
 
 # --- a co-tenant ---
 # Milliseconds that a fixed piece of work takes on n1 and n3 at once.
-# shellcheck disable=SC2016
 work='s=${EPOCHREALTIME/./}; for ((i = 0; i < 200000; i++)); do :; done
       echo $(hostname) $(((${EPOCHREALTIME/./} - s) / 1000))'
 measure() { job srun --mpi=none -w n1,n3 bash -c "$work" 2>/dev/null | sort; }
@@ -177,7 +168,7 @@ like "status lists the nodes" "$(mc status | xargs)" \
 other=$cluster-b
 mcb() { timeout -k 5 60 "$minicluster" -d "$other" "$@"; }
 closed=$(mktemp -d /var/tmp/closed.XXXXXX)    # mode 0700
-trap 'mcb down; rm -rf "$tmp" "$closed"; cluster_stop' EXIT
+at_exit 'mcb down; rm -rf "$closed"'
 mkdir -p "$closed/tree"
 cp "$shared/sum" "$closed/tree/sum"
 echo '# nothing here' >"$tmp/everywhere"
@@ -235,7 +226,8 @@ ok "down of it" mcb down
 ok "a directory that was there before stays, empty" rmdir "$other"
 
 job srun -N4 sh -c 'sleep 300 & sleep 300' 2>/dev/null &
-until [[ $(job squeue -h -t R) ]]; do sleep 0.1; done
+running() { [[ $(job squeue -h -t R) ]]; }
+await 20 running
 if [[ -z ${DSGD_TEST_CLUSTER:-} ]]; then
     processes "$group" >"$tmp/processes"
     at_least "the cluster has processes" "$(wc -l <"$tmp/processes")" 20
@@ -244,6 +236,10 @@ if [[ -z ${DSGD_TEST_CLUSTER:-} ]]; then
     machine "$group" >"$tmp/after"
     is "links, mounts, cgroups, users and files are as before" \
         "$(diff "$tmp/before" "$tmp/after")" ""
+    # Orphans of a killed `run` are the machine's init to collect, before
+    # which the init of their namespace cannot end.
+    none() { [[ -z $(survivors "$tmp/processes") ]]; }
+    await 10 none
     is "no process is left" "$(survivors "$tmp/processes")" ""
     is "the state directory is gone" "$(ls -d "$cluster"* 2>/dev/null)" ""
     like "run says how to start a cluster" "$(mc run true 2>&1)" "-d $cluster up"
