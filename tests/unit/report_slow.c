@@ -8,7 +8,7 @@
 
 enum { SEEDS = 200 };
 
-/* The part of a report that report_advise looks at, filled from a simulation. */
+/* What report_advise looks at of a report, filled from a simulation. */
 struct collect {
     struct report r;
     char name[SIM_MAX_NODES][16];
