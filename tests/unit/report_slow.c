@@ -270,6 +270,10 @@ static void test_text(void)
     s.node_factor[2] = 0;
     verdict(&s, &text);
     has_str(text.text, "No slow node: the slowest, n", "or that nobody is");
+    s.nodes = 1;
+    verdict(&s, &text);
+    has_str(text.text, " (n1), takes 1.00 times the median of the others (",
+            "no worker either");
 }
 
 static void test_others(void)
