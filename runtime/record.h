@@ -92,7 +92,8 @@ struct record_event {
     char text[128];
 };
 
-/* Create a record, replacing nothing: a file that exists is an error.
+/* Create a record, replacing nothing: a file that exists is an error.  While it
+ * is open a status file for live views lies beside it.
  *   path  in   parent directories are not created
  *   job   in   copied
  *   r     out  NULL on error

@@ -24,12 +24,15 @@ enum statement {
     N_STATEMENTS
 };
 
+#define PUT_STEP_SQL                     \
+    "INSERT OR REPLACE INTO step VALUES" \
+    "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+
 /* REPLACE: a row that comes twice must not stop the record. */
 static const char *const sql[N_STATEMENTS] = {
     [BEGIN] = "BEGIN IMMEDIATE",
     [COMMIT] = "COMMIT",
-    [PUT_STEP] = "INSERT OR REPLACE INTO step VALUES"
-                 "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+    [PUT_STEP] = PUT_STEP_SQL,
     [PUT_LATE] = "INSERT OR REPLACE INTO late VALUES(?,?,?,?,?)",
     [PUT_EVENT] = "INSERT INTO event VALUES(NULL,?,?,?,?,?,?)",
     [PUT_CHECKSUM] = "INSERT OR REPLACE INTO checksum VALUES(?,?,?)",

@@ -21,7 +21,8 @@ struct record_facts {
 };
 
 /* Open a record and read its facts.  A writer that is at work waits with its
- * next rows until record_read_release or _close; rows that come later are not seen.
+ * next rows until record_read_release or _close; rows that come later are not
+ * seen.
  *   r  out  NULL on error
  * A record that a crash left in the middle of a transaction is put in order
  * first, which takes the right to write to it.

@@ -114,6 +114,19 @@ static void say_slow(const struct report *r, struct report_advice *a,
             u->telemetry[OTHER_CPU]);
 }
 
+static void say_slowest(struct report_advice *a, const struct report_unit *u,
+                        const struct report_slow *s)
+{
+    if (isnan(u->rank))
+        say(a, "No slow node: the slowest, %.64s,", u->node);
+    else
+        say(a, "No slow worker: the slowest, %.0f (%.64s),", u->rank, u->node);
+    say(a,
+        " takes %.2f times the median of the others (slower in %" PRIu64
+        " of %" PRIu64 " steps).",
+        s->ratio, s->slower, s->steps);
+}
+
 /* Nobody is slow: say how near the nearest came, or that it can't be told. */
 static enum dsgd_err say_none(struct report *r, const struct report_slow *s,
                               size_t units, bool is_node,
@@ -141,12 +154,7 @@ static enum dsgd_err say_none(struct report *r, const struct report_slow *s,
             " steps are too few.",
             unit, r->n_steps);
     else
-        say(a,
-            "No slow %s: the slowest, %s%.64s, takes %.2f times the median of "
-            "the others (slower in %" PRIu64 " of %" PRIu64 " steps).",
-            unit, is_node ? "" : "a worker of ",
-            is_node ? r->node[most].node : r->worker[most].node, s[most].ratio,
-            s[most].slower, s[most].steps);
+        say_slowest(a, is_node ? &r->node[most] : &r->worker[most], &s[most]);
     return DSGD_OK;
 }
 

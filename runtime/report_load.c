@@ -476,10 +476,10 @@ static enum dsgd_err load(struct load *l, struct dsgd_error *err)
     rc = read_events(l, err);
     if (rc == DSGD_OK)
         rc = read_steps(l, err);
+    record_read_release(l->record);
     if (rc == DSGD_OK)
         rc = finish_units(l, err);
     finish_run(l);
-    record_read_release(l->record);
     return rc;
 }
 

@@ -40,9 +40,9 @@ enum dsgd_err report_slow(size_t rows, size_t units, const float *duration_s,
                           struct report_slow *result, struct dsgd_error *err);
 
 /* One row: the median of the others' absolute values, for each unit whose value
- * is known (NaN for the rest, and when there are no others).  With an even number of others,
- * the geometric mean of the middle two, so that a unit is above it as often as
- * below when all are alike.
+ * is known (NaN for the rest, and when there are no others).  With an even
+ * number of others, the geometric mean of the middle two, so that a unit is
+ * above it as often as below when all are alike.
  *   order  scratch [units] */
 void report_slow_others(size_t units, const float *value, size_t *order,
                         double *others);

@@ -208,7 +208,7 @@ static const struct row rows[] = {
     {2, 6, false, 0, {1, 1, 1, 0}, {1, 2, 1, NAN}, {10, 10, 10, 10}},
     {3, 12, true, 0, {1, 1, 1, 0}, {1, 2, 1, NAN}, {10, 10, 10, 10}},
     /* after an evaluation, back in step 4; worker 0 has nothing to do */
-    {4, 100, false, 3, {0, 1, 1, 0}, {NAN, 2, 1, NAN}, {0, 10, 10, 10}},
+    {4, 100, false, 2, {0, 1, 1, 0}, {NAN, 2, 1, NAN}, {0, 10, 10, 10}},
     {5, 107, false, 0, {1, 1, 1, 1}, {1, 2, 1, 3}, {10, 10, 10, 7}},
     /* 6 is missing */
     {7, 130, false, 0, {1, 1, 1, 1}, {1, 2, 1, 3}, {10, 10, 10, 10}},

@@ -8,7 +8,7 @@
 
 enum { SEEDS = 200 };
 
-/* The part of a report that report_advise looks at, filled from a simulation. */
+/* What report_advise looks at of a report, filled from a simulation. */
 struct collect {
     struct report r;
     char name[SIM_MAX_NODES][16];
@@ -270,6 +270,10 @@ static void test_text(void)
     s.node_factor[2] = 0;
     verdict(&s, &text);
     has_str(text.text, "No slow node: the slowest, n", "or that nobody is");
+    s.nodes = 1;
+    verdict(&s, &text);
+    has_str(text.text, " (n1), takes 1.00 times the median of the others (",
+            "no worker either");
 }
 
 static void test_others(void)
