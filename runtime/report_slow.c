@@ -125,6 +125,8 @@ static void test(struct work *w, size_t from, size_t to,
 {
     double alpha =
         REPORT_SLOW_ALPHA / ((double)w->units * (double)(1 + w->parts));
+    double least =
+        to - from < w->rows ? REPORT_SLOW_PART_RATIO : REPORT_SLOW_RATIO;
 
     for (size_t u = 0; u < w->units; u++)
         count(w, u, from, to, &result[u]);
@@ -134,7 +136,7 @@ static void test(struct work *w, size_t from, size_t to,
         r->others_s = without(w->median, w->order, i, (known - 2) / 2);
         r->ratio = r->median_s / r->others_s;
         r->enough = report_slow_tail(r->steps, r->steps) <= alpha;
-        r->slow = r->ratio >= REPORT_SLOW_RATIO &&
+        r->slow = r->ratio >= least &&
                   (double)r->slower >= REPORT_SLOW_SHARE * (double)r->steps &&
                   report_slow_tail(r->steps, r->slower) <= alpha;
     }

@@ -12,6 +12,9 @@
  * - its median is at least this ratio times the lower median of the other
  *   units' medians; */
 #define REPORT_SLOW_RATIO 1.25
+/*   and this ratio in a part of the run only: for some seconds any node of a
+ *   shared machine is a little slow; */
+#define REPORT_SLOW_PART_RATIO 1.5
 /* - it is slower than the median of the others in at least this share of the
  *   steps; */
 #define REPORT_SLOW_SHARE .75
