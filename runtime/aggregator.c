@@ -214,7 +214,8 @@ static void on_publish(struct aggregator *a, const struct msg *m,
         return;
     memcpy(node_reserve(a->node), (const char *)body + shares, mean);
     a->sum_waits = false;
-    node_publish(a->node, m, body);
+    node_commit(a->node, m);
+    node_show(a->node, m, body);
 }
 
 static void on_state(struct aggregator *a, const struct msg *m,

@@ -378,12 +378,6 @@ static void account(struct coordinator *c, uint64_t samples)
     cutoff_end(c->cutoff);
 }
 
-static void scale(float *x, size_t n, float factor)
-{
-    for (size_t i = 0; i < n; i++)
-        x[i] *= factor;
-}
-
 /* Whoever contributed owes its readiness from now on. */
 static void enter_boundary(struct coordinator *c)
 {
@@ -402,8 +396,7 @@ static void publish(struct coordinator *c)
     struct seg_mean about = {.samples = samples, .lr_scale = 1};
     bool epoch_end;
 
-    scale(node_reserve(c->node), node_grad_elems(c->node),
-          (float)(1.0 / (double)samples));
+    node_scale(c->node, node_reserve(c->node), (float)(1.0 / (double)samples));
     c->now_s = own_clock_s(c->clock);
     for (uint32_t w = 0; w < c->n_workers; w++)
         about.contributors += c->worker[w].arrived;
@@ -418,14 +411,31 @@ static void publish(struct coordinator *c)
     about.epoch = epoch;
     about.epoch_end = epoch_end || c->last;
     c->published = c->step++;
+    c->published_s = c->now_s;
 
     if (about.epoch_end)
         enter_boundary(c);
     else
         open_step(c);
-    struct msg m = peers_mean(c, c->published, &about);
+    c->own_mean = peers_mean(c, c->published, &about);
+    c->own_waits = true;
+    node_commit(c->node, &c->own_mean);
+}
+
+/* This node sees a mean last: sending it to the others competes with its own
+ * workers, which would look slow.  A peer that is slow to take it is not waited
+ * for long. */
+static bool show_own(struct coordinator *c)
+{
+    double limit_s = .002 + 2 * c->overhead_s;
+
+    if (!c->own_waits ||
+        (c->now_s - c->published_s < limit_s && !peers_taken(c)))
+        return false;
+    c->own_waits = false;
     peers_shares(c, &c->peer[0]);
-    node_publish(c->node, &m, c->share);
+    node_show(c->node, &c->own_mean, c->share);
+    return true;
 }
 
 /* Take nodes that do not deliver out of the step. */
@@ -516,7 +526,8 @@ bool coordinator_tick(struct coordinator *c, double now_s)
     case PHASE_REAPING:
         break;
     }
-    return peers_pump(c) || did;
+    did = peers_pump(c) || did;
+    return show_own(c) || did;
 }
 
 /* The policy counts from a step's start to the arrival here, as a worker that

@@ -77,7 +77,10 @@ struct coordinator {
     double run_s;      /* sum of step times, boundaries left out */
     double overhead_s; /* publish - close, low running quantile */
     uint64_t run_samples;
-    uint32_t next_sum; /* nodes are added in order */
+    struct msg own_mean; /* the last mean, for this node's workers */
+    bool own_waits;      /* … who have not seen it yet */
+    double published_s;  /* own clock when it was complete */
+    uint32_t next_sum;   /* nodes are added in order */
     bool sum_started;
 
     /* Scratch, [n_workers]. */
@@ -100,6 +103,8 @@ void peers_start(struct coordinator *c);
 void peers_close(struct coordinator *c);
 /* Send each node what it lacks and can take.  Returns whether it did. */
 bool peers_pump(struct coordinator *c);
+/* Every node that could be sent the last mean has taken it. */
+bool peers_taken(struct coordinator *c);
 /* The message that announces a mean of the ring. */
 struct msg peers_mean(const struct coordinator *c, uint64_t step,
                       const struct seg_mean *about);

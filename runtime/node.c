@@ -148,8 +148,17 @@ void node_nap(struct node *n, uint64_t timeout_ns)
 
 static void add(float *restrict sum, const float *restrict x, size_t n)
 {
+#pragma omp simd
     for (size_t i = 0; i < n; i++)
         sum[i] += x[i];
+}
+
+void node_scale(const struct node *n, float *x, float factor)
+{
+    size_t elems = n->seg->h->grad_elems;
+#pragma omp simd
+    for (size_t i = 0; i < elems; i++)
+        x[i] *= factor;
 }
 
 void node_add(const struct node *n, float *sum, const float *x)
@@ -216,10 +225,8 @@ static void start_pending(struct node *n)
         n->pending_step = 0;
 }
 
-void node_publish(struct node *n, const struct msg *m,
-                  const struct msg_share *shares)
+void node_commit(struct node *n, const struct msg *m)
 {
-    struct seg_header *h = n->seg->h;
     struct seg_mean *mean = &n->seg->means[n->reserved];
 
     mean->epoch = m->u.mean.epoch;
@@ -229,6 +236,13 @@ void node_publish(struct node *n, const struct msg *m,
     mean->lr_scale = m->u.mean.lr_scale;
     atomic_store(&mean->step, m->step);
     n->reserved = -1;
+}
+
+void node_show(struct node *n, const struct msg *m,
+               const struct msg_share *shares)
+{
+    struct seg_header *h = n->seg->h;
+
     atomic_store(&h->progress_samples, m->u.mean.run_samples);
     atomic_store(&h->progress_ns, m->u.mean.run_ns);
     atomic_store(&h->progress_steps, m->step);

@@ -35,13 +35,20 @@ void node_sum(struct node *n, const uint8_t *mask, float *out);
 /* sum += x, [grad_elems] */
 void node_add(const struct node *n, float *sum, const float *x);
 
+/* x *= factor, [grad_elems] */
+void node_scale(const struct node *n, float *x, float factor);
+
 /* A ring slot for the next mean, to be filled and then published. */
 float *node_reserve(struct node *n);
 
-/* Show the reserved slot as step m->step's mean.  shares: [n_local], or NULL:
- * no work is known.  MSG_STARTS lets the next step begin. */
-void node_publish(struct node *n, const struct msg *m,
-                  const struct msg_share *shares);
+/* The reserved slot holds step m->step's mean now: node_mean finds it, workers
+ * do not see it yet. */
+void node_commit(struct node *n, const struct msg *m);
+
+/* Show the workers the committed mean.  shares: [n_local], or NULL: no work is
+ * known.  MSG_STARTS lets the next step begin. */
+void node_show(struct node *n, const struct msg *m,
+               const struct msg_share *shares);
 
 /* A mean of the ring and its description; NULL when the ring has it no more. */
 const float *node_mean(const struct node *n, uint64_t step,

@@ -94,6 +94,16 @@ static bool send_mean(struct coordinator *c, uint32_t node)
     return true;
 }
 
+bool peers_taken(struct coordinator *c)
+{
+    for (uint32_t i = 1; i < c->n_nodes; i++) {
+        if (c->peer[i].sent == c->published &&
+            !c->transport->ops->bulk_idle(c->transport, i))
+            return false;
+    }
+    return true;
+}
+
 /* Registered state in pieces of a gradient's size. */
 static bool send_state(struct coordinator *c, uint32_t node)
 {
