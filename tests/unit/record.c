@@ -345,8 +345,7 @@ static void test_removed(void)
 
 int main(void)
 {
-    if (!make_dir())
-        return 1;
+    in_own_dir();
     test_round_trip();
     test_status();
     test_create_errors();
@@ -356,6 +355,5 @@ int main(void)
     test_file_size_limit();
     test_full_disk();
     test_removed();
-    remove_dir();
     return done();
 }

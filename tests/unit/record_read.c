@@ -246,14 +246,12 @@ static void make_good(void)
 
 int main(void)
 {
-    if (!make_dir())
-        return 1;
+    in_own_dir();
     make_good();
     test_hot_journal();
     test_foreign_files();
     test_hostile_rows();
     test_damage();
     test_root();
-    remove_dir();
     return done();
 }
