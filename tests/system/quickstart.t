@@ -6,9 +6,9 @@
 . "$(dirname "$0")/lib.sh"
 need_slurm
 export DSGD_MINICLUSTER_DIR=$cluster
-at_exit mc down
+at_exit 'mc down'
 log=$(mktemp)
-at_exit rm -f "$log"
+at_exit 'rm -f "$log"'
 
 timeout -k 30 600 "$srcdir/quickstart" >"$log" 2>&1
 is "quickstart exits 0" $? 0 || tail -n 20 "$log" | sed 's/^/#   /'
