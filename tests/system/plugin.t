@@ -12,6 +12,10 @@ so=$builddir/plugin/spank_dsgd.so
 cluster_start -N 4
 export -n DSGD_SRCDIR DSGD_BUILDDIR DSGD_REQUIRE # minicluster hands on what it has
 
+# A command that hangs is ended inside the cluster: an srun that is stuck keeps
+# the pipe to this shell open, whatever becomes of its minicluster.
+job() { mc run timeout -k 5 90 "$@"; }
+
 # see NAME CONDITION: of $seen, mostly, which is shown when it does not hold.
 see() {
     eval "$2"
@@ -161,7 +165,10 @@ END
 see "job array" \
     'has SLURM_ARRAY_TASK_ID=3 && has DSGD_LAUNCH_CUTOFF=order'
 
-in_job srun -N1 -n1 --dsgd-cutoff=order "$show" : -N1 -n1 "$show"
+# Not under pmix: with two components, srun 22.05 can hang in the end of its
+# PMIx abort agent.
+in_job srun --mpi=none -N1 -n1 --dsgd-cutoff=order "$show" : \
+    --mpi=none -N1 -n1 "$show"
 see "heterogeneous job: both components get the value" \
     'count 2 DSGD_LAUNCH_CUTOFF=order'
 
@@ -183,23 +190,36 @@ see "srun --mpi=none" 'has DSGD_LAUNCH_CUTOFF=order'
 script requeue.sh <<END
 #!/bin/sh
 srun $show
+echo done
 [ -n "\$SLURM_RESTART_COUNT" ] || sleep 60
 END
+: >"$shared/requeued"
+chmod 666 "$shared/requeued"
 id=$(job sbatch --parsable --requeue -D / --dsgd-cutoff=order \
     --open-mode=append -o "$shared/requeued" "$shared/requeue.sh")
-for _ in {1..100}; do
-    grep -qs DSGD_LAUNCH_VERSION "$shared/requeued" && break
-    sleep 0.1
-done
+runs() { # N: wait until so many have ended; what is to be done meanwhile
+    local n=$1
+    shift
+    for _ in {1..150}; do
+        (($(grep -c '^done' "$shared/requeued") == n)) && return
+        "$@"
+        sleep 0.3
+    done
+}
+runs 1 true
 job scontrol requeue "$id"
-# Slurm gives it a time to begin that is two minutes ahead.
+# Slurm gives it a time to begin that is two minutes ahead, so that the first
+# run is cleaned up by then: look for that instead.
 for _ in {1..100}; do
-    [[ $(job squeue -h -j "$id" -o %T) == PENDING ]] &&
-        mc exec ctl scontrol update "JobId=$id" StartTime=now && break
+    mc exec n1 pgrep slurmstepd >/dev/null || break
     sleep 0.2
 done
-wait_job "$id"
-seen=$(cat "$shared/requeued")
+begin() {
+    sleep 1
+    mc exec ctl scontrol update "JobId=$id" StartTime=now
+}
+runs 2 begin >/dev/null 2>&1
+seen=$(cat "$shared/requeued"; job scontrol show job "$id")
 see "a requeued job gets the option again" \
     'count 2 DSGD_LAUNCH_CUTOFF=order && has SLURM_RESTART_COUNT=1'
 
@@ -285,11 +305,22 @@ is "no node was drained" "$(job sinfo -h -o %T -N | sort -u)" idle
 feature() { # rank, name: its value
     sed -n "s/^$1: DSGD_LAUNCH_TELEMETRY=.*;$2=\([^;]*\).*/\1/p" <<<"$seen"
 }
+median() { sort -n | sed -n 2p; }
 job_id=$(mc noise n3)
-in_job srun -N4 -l --dsgd-cutoff=order "$show"
-at_least "noise on n3: other_cpu of n3" "$(feature 2 other_cpu)" 0.4
-at_most "noise on n3: other_cpu of n1" "$(feature 0 other_cpu)" 0.3
-at_least "noise on n3: throttle of n3" "$(feature 2 throttle)" 0.4
+declare -A looks=()
+for _ in 1 2 3; do
+    in_job srun -N4 -l --dsgd-cutoff=order "$show"
+    for rank in 0 2; do
+        looks[cpu$rank]+=$(feature $rank other_cpu)$'\n'
+        looks[throttle$rank]+=$(feature $rank throttle)$'\n'
+    done
+done
+for name in cpu throttle; do
+    quiet=$(printf %s "${looks[${name}0]}" | median)
+    noisy=$(printf %s "${looks[${name}2]}" | median)
+    at_least "noise on n3: $name there ($noisy) and on n1 ($quiet)" \
+        "$noisy" "$(awk -v q="$quiet" 'BEGIN { print q + 0.1 }')"
+done
 is "noise on n3: co_jobs" "$(feature 0 co_jobs) $(feature 2 co_jobs)" \
     "0.0000 0.6931"
 see "what /proc tells of the host is not taken for the node's" \
