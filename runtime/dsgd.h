@@ -51,10 +51,11 @@ enum dsgd_late {
     DSGD_LATE_DROP = 1     /* it is not seen in this epoch */
 };
 
-/* What every worker of a run must agree on; dsgd_mpi_open compares. */
+/* What a run is opened with; see dsgd_mpi_open for what must be the same on
+ * every worker. */
 struct dsgd_options {
     size_t grad_elems;       /* floats in a gradient; required, >= 1 */
-    char cutoff[64];         /* full | static:K | static:P% | order | dynamic |
+    char cutoff[272];        /* full | static:K | static:P% | order | dynamic |
                               dry | replay:FILE */
     size_t min_contributors; /* a step is never cut below this; 0: no limit */
     char model[256];         /* timing model file, "" for the installed one */
@@ -74,7 +75,7 @@ struct dsgd_options {
 
     /* Told of what goes wrong without stopping the run (the record, replicas
      * that differ), one line at a time, from the coordinator's thread in rank
-     * 0.  NULL: not told.  The only fields that may differ between ranks. */
+     * 0.  NULL: not told. */
     void (*warn)(void *context, const char *text);
     void *warn_context;
 };

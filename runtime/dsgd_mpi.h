@@ -22,7 +22,8 @@ enum dsgd_err dsgd_mpi_init(int *argc, char ***argv, struct dsgd_error *err);
  * also carries the node's aggregator, in a thread; the one of rank 0 is the
  * coordinator.
  *   comm  in   duplicated; every rank of it must call
- *   opt   in   the same on every rank
+ *   opt   in   the same sizes on every rank; rank 0's cutoff, limits and record
+ *              count
  *   d     out  NULL on error; ends with dsgd_close, before MPI_Finalize
  * Collective and blocking: an error on one rank is an error on all, and the
  * text is that of the first rank that failed.  Errors: DSGD_E_USAGE (a bad

@@ -166,28 +166,29 @@ static enum dsgd_err place_make(MPI_Comm comm, struct place *p,
     return rc;
 }
 
-/* What must not differ between ranks, as bytes. */
+/* What must not differ between ranks.  Of the cutoff and what goes with it rank
+ * 0's value counts: a node without the plugin does not know the option. */
 static enum dsgd_err same_options(MPI_Comm comm, const struct dsgd_options *opt,
                                   struct dsgd_error *err)
 {
-    struct dsgd_options mine = *opt, first;
+    uint64_t own[] = {opt->grad_elems, opt->batch,     opt->n_samples,
+                      opt->epochs,     opt->max_steps, opt->sampler};
+    static const char *const name[] = {"grad_elems", "batch",     "n_samples",
+                                       "epochs",     "max_steps", "sampler"};
+    enum { N = sizeof own / sizeof own[0] };
+    uint64_t first[N];
     enum dsgd_err rc = DSGD_OK;
 
-    mine.warn = NULL;
-    mine.warn_context = NULL;
-    first = mine;
-    MPI_Bcast(&first, sizeof first, MPI_BYTE, 0, comm);
-    if (first.grad_elems != mine.grad_elems || first.batch != mine.batch ||
-        first.n_samples != mine.n_samples || first.epochs != mine.epochs ||
-        first.max_steps != mine.max_steps || first.sampler != mine.sampler ||
-        strcmp(first.cutoff, mine.cutoff) != 0)
-        rc = error_set(
-            err, DSGD_E_USAGE,
-            "the options of this rank differ from those of rank 0 "
-            "(grad_elems %zu and %zu, batch %llu and %llu, cutoff "
-            "%s and %s)",
-            mine.grad_elems, first.grad_elems, (unsigned long long)mine.batch,
-            (unsigned long long)first.batch, mine.cutoff, first.cutoff);
+    memcpy(first, own, sizeof own);
+    MPI_Bcast(first, N, MPI_UINT64_T, 0, comm);
+    for (int i = 0; i < N && rc == DSGD_OK; i++) {
+        if (own[i] != first[i])
+            rc = error_set(err, DSGD_E_USAGE,
+                           "%s is %llu on one rank and %llu on rank 0; every "
+                           "rank must open with the same",
+                           name[i], (unsigned long long)own[i],
+                           (unsigned long long)first[i]);
+    }
     return agree(comm, rc, err);
 }
 

@@ -189,4 +189,12 @@ run_job $four --dsgd-record="$shared/closed/sub" $train --max-steps 20
 is "unwritable record directory: the training goes on" "$rc" 0
 like "and warns" "$seen" 'warning: no record: .*closed/sub'
 
+# --- a node without the plugin ---
+
+echo >"$cluster/n3/slurm/plugstack.conf"
+# shellcheck disable=SC2086
+run_job $four --dsgd-cutoff=static:6 $train --max-steps 50
+is "the plugin missing on n3: the training runs" "$rc" 0
+is "with rank 0's cutoff" "$(sql 'select cutoff from job')" static:6
+
 tap_done
