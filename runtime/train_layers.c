@@ -222,6 +222,18 @@ static size_t argmax(size_t n, const float *x)
     return best;
 }
 
+/* y = exp(x - shift); returns the sum. */
+static float exp_all(size_t n, const float *x, float shift, float *y)
+{
+    float sum = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        y[i] = expf(x[i] - shift);
+        sum += y[i];
+    }
+    return sum;
+}
+
 double softmax_loss(size_t batch, size_t classes, const float *logits,
                     const uint8_t *labels, float *dlogits)
 {
@@ -230,12 +242,12 @@ double softmax_loss(size_t batch, size_t classes, const float *logits,
     for (size_t b = 0; b < batch; b++) {
         const float *in = logits + b * classes;
         float *out = dlogits + b * classes;
-        float max = in[argmax(classes, in)], sum = 0;
+        float max = in[argmax(classes, in)];
+        float sum = exp_all(classes, in, max, out);
         for (size_t i = 0; i < classes; i++)
-            sum += expf(in[i] - max);
+            out[i] /= sum;
+        out[labels[b]] -= 1;
         loss += logf(sum) - (in[labels[b]] - max);
-        for (size_t i = 0; i < classes; i++)
-            out[i] = expf(in[i] - max) / sum - (i == labels[b]);
     }
     return loss;
 }

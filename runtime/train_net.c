@@ -115,10 +115,10 @@ static void chain(struct train_net *net, enum train_model model, size_t rows,
  * counting. */
 static void *take(float *base, size_t *used, size_t n)
 {
-    void *place = base ? base + *used : NULL;
+    void *taken = base ? base + *used : NULL;
 
     *used += (n + 15) / 16 * 16;
-    return place;
+    return taken;
 }
 
 /* Give every buffer its place after base, which may be NULL, to count.

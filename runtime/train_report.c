@@ -78,8 +78,10 @@ enum dsgd_err train_report_open(const struct train_options *opt,
         destroy(r);
         return rc;
     }
-    if (r->curve)
+    if (r->curve) {
+        setvbuf(r->curve, NULL, _IOLBF, 0); /* a curve is looked at live */
         fprintf(r->curve, "step,loss,samples,contributors\n");
+    }
     train_progress_init(&r->line, r->text, opt->progress);
     *out = r;
     return DSGD_OK;
@@ -162,8 +164,6 @@ void train_report_test(struct train_report *r, uint64_t epoch,
                   "time_s", time_s, "unique_samples", (json_int_t)unique,
                   "samples_per_s", rate(unique, time_s), "contributors",
                   contributors));
-    if (r->curve)
-        fflush(r->curve);
     memset(&r->tally, 0, sizeof r->tally);
     r->before = *progress;
 }

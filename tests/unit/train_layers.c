@@ -283,6 +283,15 @@ static void test_relu(void)
     ok(dy[0] == 0 && dy[1] == 0 && dy[2] == 7 && dy[3] == 8, "relu: backward");
 }
 
+static double sum_exp(size_t n, const float *x)
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < n; i++)
+        sum += exp(x[i]);
+    return sum;
+}
+
 /* Sum of the losses of the logits x. */
 static double softmax_value(const struct problem *p)
 {
@@ -290,10 +299,7 @@ static double softmax_value(const struct problem *p)
 
     for (size_t b = 0; b < p->batch; b++) {
         const float *row = p->x + b * p->out;
-        double sum = 0;
-        for (size_t i = 0; i < p->out; i++)
-            sum += exp(row[i]);
-        loss += log(sum) - row[p->labels[b]];
+        loss += log(sum_exp(p->out, row)) - row[p->labels[b]];
     }
     return loss;
 }

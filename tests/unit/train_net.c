@@ -182,7 +182,7 @@ static void test_tables(void)
 {
     struct train_net *net;
     struct dsgd_error err;
-    size_t count, end = 0;
+    size_t count;
     static const size_t params[] = {7850, 101770, 215370};
 
     for (int m = TRAIN_SOFTMAX; m <= TRAIN_CNN; m++) {
@@ -191,7 +191,7 @@ static void test_tables(void)
                "parameters on 28 x 28 pixels");
         const struct train_tensor *t = train_net_tensors(net, &count);
         bool tight = true;
-        end = 0;
+        size_t end = 0;
         for (size_t i = 0; i < count; i++) {
             tight = tight && t[i].offset == end;
             end += t[i].shape[0] * t[i].shape[1];
