@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "error.h"
-#include "live_table.h"
+#include "live_priv.h"
 #include "vmath.h"
 
 enum { LANES = LIVE_LANES, G = PRED_G, M = PRED_M };
@@ -137,7 +137,7 @@ void live_free(struct live *l)
     free(l);
 }
 
-void live_plan(struct live *l, const struct predictive *p, enum live_late late)
+static void begin(struct live *l, enum live_late late)
 {
     l->mode = late;
     memset(l->part, RUNNING, l->n);
@@ -148,9 +148,28 @@ void live_plan(struct live *l, const struct predictive *p, enum live_late late)
     l->next = l->col = 0;
     l->decided = false;
     l->planned_s = l->expected = l->all_s = l->elapsed_s = NAN;
+}
+
+void live_plan(struct live *l, const struct predictive *p, enum live_late late)
+{
+    begin(l, late);
     l->planned = p && live_table_take(&l->table, p);
     if (l->planned)
         live_table_fill(&l->table);
+}
+
+void live_plan_grid(struct live *l, const struct predictive *p,
+                    enum live_late late, double log_low, double log_high)
+{
+    begin(l, late);
+    l->planned = live_table_take(&l->table, p);
+    live_table_grid(&l->table, log_low, log_high);
+    live_table_fill(&l->table);
+}
+
+const struct live_table *live_table(const struct live *l)
+{
+    return &l->table;
 }
 
 void live_absent(struct live *l, size_t worker)
