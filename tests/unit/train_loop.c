@@ -3,8 +3,8 @@
 #include "train_loop.h"
 
 #include <jansson.h>
-#include <unistd.h>
 
+#include "scratch.h"
 #include "tap.h"
 #include "fake_dsgd.h"
 
@@ -296,15 +296,7 @@ static void test_checksum(void)
 
 int main(void)
 {
-    static const char *const left[] = {"train-images-idx3-ubyte",
-                                       "train-labels-idx1-ubyte",
-                                       "t10k-images-idx3-ubyte",
-                                       "t10k-labels-idx1-ubyte",
-                                       "summary",
-                                       "curve"};
-
-    if (!mkdtemp(dir))
-        return 1;
+    scratch_dir(dir);
     write_set("train", N_TRAIN);
     write_set("t10k", N_TEST);
     test_learns("softmax", "600", 0.8);
@@ -315,8 +307,5 @@ int main(void)
     test_diverges();
     test_files();
     test_checksum();
-    for (size_t i = 0; i < sizeof left / sizeof left[0]; i++)
-        unlink(path_of(left[i]));
-    rmdir(dir);
     return done();
 }
