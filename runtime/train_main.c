@@ -104,8 +104,13 @@ static enum dsgd_err work(struct worker *w, struct dsgd *d,
     if (rc == DSGD_OK)
         rc = write_report(w, d, err);
     enum dsgd_err closed = dsgd_close(d);
-    if (rc == DSGD_OK && closed != DSGD_OK)
-        rc = error_set(err, closed, "the run could not be closed in order");
+    if (rc == DSGD_OK && closed != DSGD_OK) {
+        rc =
+            error_set(err, closed,
+                      "rank %d: the run could not be closed in order", w->rank);
+        if (w->rank != 0) /* which speaks for itself, below */
+            complain(err);
+    }
     return rc;
 }
 
