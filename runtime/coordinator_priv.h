@@ -60,6 +60,7 @@ struct coordinator {
     struct transport *transport;
     struct record *record;
     struct cutoff *cutoff;
+    struct dyn *dyn; /* NULL: the cutoff is neither dynamic nor dry */
     struct sampler *sampler;
 
     struct own_clock *clock;

@@ -16,6 +16,7 @@ enum msg_kind {
     MSG_LIFE = 2,   /* float[count]: seconds since each worker's last sign */
     MSG_BYE = 3,    /* uint8_t[count]: who never came to the end of the run */
     MSG_DONE = 10,  /* the node's aggregator sends no more */
+    MSG_LOAD = 12,  /* float[count]: the node's telemetry */
     /* node to coordinator, bulk */
     MSG_SUM = 4, /* float[grad_elems]: sum over the node's contributors */
     /* coordinator to node, control */

@@ -336,6 +336,14 @@ void node_life(struct node *n, float *silent_s)
     }
 }
 
+double node_cpu_s(const struct node *n)
+{
+    uint64_t ticks = 0;
+    for (uint32_t w = 0; w < n->seg->h->n_local; w++)
+        ticks += process_ticks(atomic_load(&n->seg->workers[w].pid));
+    return (double)ticks / (double)sysconf(_SC_CLK_TCK);
+}
+
 bool node_ask_state(struct node *n, uint32_t asker)
 {
     uint64_t best_step = 0, oldest = UINT64_MAX;

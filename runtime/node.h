@@ -67,6 +67,9 @@ void node_break(struct node *n, const char *why);
  * of a worker that is between steps (evaluating, say) counts as one. */
 void node_life(struct node *n, float *silent_s);
 
+/* Processor time that the node's workers have used so far, seconds. */
+double node_cpu_s(const struct node *n);
+
 /* Ask the worker with the most recent state, other than `asker`, to copy it.
  * Returns false when none has a state as recent as the ring's oldest mean. */
 bool node_ask_state(struct node *n, uint32_t asker);
