@@ -313,6 +313,10 @@ static void on_message(void *context, uint32_t node, const struct msg *m,
         if (bytes == node_size(a->node) * sizeof(struct msg_share))
             node_start(a->node, m->step, body);
         break;
+    case MSG_LATEST:
+        if (bytes == node_size(a->node) * sizeof(float))
+            node_latest(a->node, m->step, body);
+        break;
     case MSG_PUBLISH:
         on_publish(a, m, body, bytes);
         break;

@@ -22,6 +22,7 @@ struct dyn {
     float *log_s;
     uint8_t *status;
     float *telemetry; /* [n_nodes][n_features] */
+    float *latest_s;  /* [n_workers] scratch */
     float *value;     /* [n_nodes][DSGD_N_TELEMETRY] as last heard */
     bool heard;       /* any node has telemetry */
     bool waiting;     /* to predict the open step */
@@ -49,6 +50,7 @@ void dyn_free(struct coordinator *c)
     free(y->part);
     free(y->log_s);
     free(y->status);
+    free(y->latest_s);
     free(y->telemetry);
     free(y->value);
     free(y);
@@ -64,10 +66,11 @@ static bool allocate(struct coordinator *c, struct dyn *y)
     y->part = calloc(n, sizeof *y->part);
     y->log_s = calloc(n, sizeof *y->log_s);
     y->status = calloc(n, sizeof *y->status);
+    y->latest_s = calloc(n, sizeof *y->latest_s);
     y->telemetry = calloc(nodes * (y->n_features + 1), sizeof *y->telemetry);
     y->value = calloc(nodes * DSGD_N_TELEMETRY, sizeof *y->value);
-    return y->feature && y->index && y->part && y->log_s && y->status &&
-           y->telemetry && y->value;
+    return y->latest_s && y->feature && y->index && y->part && y->log_s &&
+           y->status && y->telemetry && y->value;
 }
 
 /* Which of a node's features the model reads. */
@@ -206,6 +209,27 @@ static void log_decision(struct coordinator *c)
     record_put_decision(c->record, &row);
 }
 
+/* Realignment: a worker that frees itself too late for the planned close would
+ * be cut again, and late again; it is told to sit the step out. */
+static void tell_latest(struct coordinator *c)
+{
+    struct dyn *y = c->dyn;
+
+    for (uint32_t i = 0; i < c->n_nodes; i++) {
+        const struct peer *p = &c->peer[i];
+        bool any = false;
+        for (uint32_t l = 0; l < p->n_local; l++) {
+            uint32_t at = y->index[p->worker[l]];
+            y->latest_s[l] = INFINITY;
+            if (y->part[at] == DYNAMIC_BUSY)
+                y->latest_s[l] = (float)dynamic_latest_start_s(y->d, at);
+            any = any || isfinite(y->latest_s[l]);
+        }
+        if (any)
+            peers_latest(c, i, y->latest_s);
+    }
+}
+
 /* Observe the step before, predict the open one. */
 static void predict(struct coordinator *c)
 {
@@ -233,6 +257,7 @@ static void predict(struct coordinator *c)
     y->tick_us = 0;
     y->next_s = c->step_s;
     y->hidden_us = stopwatch_us(began_ns);
+    tell_latest(c);
 }
 
 bool dyn_pump(struct coordinator *c)

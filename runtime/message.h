@@ -24,6 +24,7 @@ enum msg_kind {
     MSG_START = 6, /* struct msg_share[count]: step may begin */
     MSG_END = 7,   /* the run is over */
     MSG_REAP = 11, /* the record is complete: end stuck processes */
+    MSG_LATEST = 13, /* float[count]: latest start of step, s after its start */
     /* coordinator to node, bulk */
     MSG_PUBLISH = 8, /* struct msg_share[count], then float[grad_elems] */
     MSG_STATE = 9    /* a piece of the registered state */

@@ -57,6 +57,11 @@ const float *node_mean(const struct node *n, uint64_t step,
 /* Let a step begin, once its predecessor is published. */
 void node_start(struct node *n, uint64_t step, const struct msg_share *shares);
 
+/* Workers that are still busy with an older step when `step` starts had better
+ * sit it out if they are free only so long after its start.
+ *   latest_s  in  [n_local] INFINITY: no limit */
+void node_latest(struct node *n, uint64_t step, const float *latest_s);
+
 /* Go on from a state that contains the means up to step; never back. */
 void node_jump(struct node *n, uint64_t step);
 
