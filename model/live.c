@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "error.h"
-#include "live_table.h"
+#include "live_priv.h"
 #include "vmath.h"
 
 enum { LANES = LIVE_LANES, G = PRED_G, M = PRED_M };
@@ -30,7 +30,7 @@ struct live {
     size_t n, n_nodes;
     double min_share;
     size_t min_count;
-    enum live_late late;
+    enum live_late mode;
     bool planned;     /* there is a predictive */
     size_t *first;    /* [n_nodes + 1] first worker of each node */
     uint8_t *part;    /* [n] enum part */
@@ -44,7 +44,11 @@ struct live {
     size_t arrived, waiting; /* waiting: RUNNING or LATER */
     size_t next;             /* the tick to decide at next */
     size_t col;              /* the tick last decided at */
-    bool decided;            /* posterior holds */
+    /* of the last decision: */
+    bool decided;           /* there is one in this step, and posterior holds */
+    double decided_s;       /* when */
+    size_t late;            /* workers expected to come yet */
+    double left[LIVE_COLS]; /* of these, expected late at each later tick */
     double planned_s, expected, all_s, elapsed_s;
     double close_s; /* running close */
 };
@@ -133,9 +137,9 @@ void live_free(struct live *l)
     free(l);
 }
 
-void live_plan(struct live *l, const struct predictive *p, enum live_late late)
+static void begin(struct live *l, enum live_late late)
 {
-    l->late = late;
+    l->mode = late;
     memset(l->part, RUNNING, l->n);
     memset(l->start_s, 0, l->n * sizeof *l->start_s);
     memset(l->density, 0, l->n_nodes * LANES * sizeof *l->density);
@@ -144,9 +148,28 @@ void live_plan(struct live *l, const struct predictive *p, enum live_late late)
     l->next = l->col = 0;
     l->decided = false;
     l->planned_s = l->expected = l->all_s = l->elapsed_s = NAN;
+}
+
+void live_plan(struct live *l, const struct predictive *p, enum live_late late)
+{
+    begin(l, late);
     l->planned = p && live_table_take(&l->table, p);
     if (l->planned)
         live_table_fill(&l->table);
+}
+
+void live_plan_grid(struct live *l, const struct predictive *p,
+                    enum live_late late, double log_low, double log_high)
+{
+    begin(l, late);
+    l->planned = live_table_take(&l->table, p);
+    live_table_grid(&l->table, log_low, log_high);
+    live_table_fill(&l->table);
+}
+
+const struct live_table *live_table(const struct live *l)
+{
+    return &l->table;
 }
 
 void live_absent(struct live *l, size_t worker)
@@ -174,7 +197,7 @@ void live_lagging(struct live *l, size_t worker, double expected_lag_s)
 static bool sits_out(const struct live *l, size_t worker, double at_s)
 {
     double plan = isnan(l->planned_s) ? l->close_s : l->planned_s;
-    return l->late == LIVE_BUSY && l->planned &&
+    return l->mode == LIVE_BUSY && l->planned &&
            at_s + l->median_s[worker] > REALIGN * plan;
 }
 
@@ -342,52 +365,39 @@ static void add_late(const float *posterior, const float *now, size_t cols,
     }
 }
 
-/* Expected number late at each tick after the current one, in sum; returns how
- * many are at stake now. */
-static size_t expect_late(struct live *l, bool tick, size_t later)
+/* Expected number late at each tick after the current one, in sum, of those
+ * late now. */
+static void expect_late(struct live *l, bool tick, size_t later)
 {
-    size_t late = 0;
-
+    l->late = 0;
     memset(l->sum, 0, later * LANES * sizeof *l->sum);
     for (size_t j = 0; j < l->n; j++) {
         if (l->part[j] != RUNNING &&
             (l->part[j] != LATER || sits_out(l, j, l->start_s[j])))
             continue;
-        late++;
+        l->late++;
         if (later)
             add_late(l->posterior + (size_t)l->table.node[j] * LANES,
                      survival_now(l, j, tick), later,
                      live_table_at(&l->table, j, l->col + 1), l->sum);
     }
-    return late;
 }
 
-/* Condition, and find the best time to close from now_s on: true when it is
- * now. */
-static bool decide(struct live *l, double now_s, double lambda)
+/* The best time to close from the last decision on, at its expectations; true
+ * when it is now. */
+static bool best_is_now(struct live *l, double lambda)
 {
     const struct live_table *t = &l->table;
-    bool tick = now_s <= t->tau_s[l->col] * (1 + 1e-6);
     size_t later = t->cols - 1 - l->col;
-    double best;
-
-    if (!tick)
-        fill_column(l, now_s);
-    condition(l, tick);
-    size_t late = expect_late(l, tick, later);
-    best = (double)l->arrived - lambda * now_s;
+    double best = (double)l->arrived - lambda * l->decided_s;
     bool now = true;
-    l->planned_s = now_s;
+
+    l->planned_s = l->decided_s;
     l->expected = (double)l->arrived;
-    l->all_s = late ? t->tau_s[t->cols - 1] : now_s;
-    for (size_t q = later; q-- > 0;) {
-        double left = 0, tau_s = t->tau_s[l->col + 1 + q], value;
-        for (size_t i = 0; i < LANES; i++)
-            left += l->sum[q * LANES + i];
-        if (left < .5 && late)
-            l->all_s = tau_s;
-        double expected = (double)(l->arrived + late) - left;
-        value = expected - lambda * tau_s;
+    for (size_t q = 0; q < later; q++) {
+        double tau_s = t->tau_s[l->col + 1 + q];
+        double expected = (double)(l->arrived + l->late) - l->left[q];
+        double value = expected - lambda * tau_s;
         if (value > best) {
             best = value;
             now = false;
@@ -395,8 +405,30 @@ static bool decide(struct live *l, double now_s, double lambda)
             l->expected = expected;
         }
     }
-    l->decided = true;
     return now;
+}
+
+/* Condition on what is known at now_s, and expect. */
+static void look(struct live *l, double now_s)
+{
+    const struct live_table *t = &l->table;
+    bool tick = now_s <= t->tau_s[l->col] * (1 + 1e-6);
+    size_t later = t->cols - 1 - l->col;
+
+    if (!tick)
+        fill_column(l, now_s);
+    condition(l, tick);
+    expect_late(l, tick, later);
+    l->all_s = t->tau_s[t->cols - 1];
+    for (size_t q = later; q-- > 0;) {
+        l->left[q] = 0;
+        for (size_t i = 0; i < LANES; i++)
+            l->left[q] += l->sum[q * LANES + i];
+        if (l->left[q] < .5)
+            l->all_s = t->tau_s[l->col + 1 + q];
+    }
+    l->decided = true;
+    l->decided_s = now_s;
 }
 
 static size_t count_wanted(const struct live *l)
@@ -430,9 +462,16 @@ bool live_close(struct live *l, double now_s, double lambda, double *next_s)
     bool enough = l->arrived >= count_wanted(l);
     if (l->next == t->cols && !due)
         return enough; /* beyond the grid nothing is predicted to come */
-    if (!enough && l->late != LIVE_BUSY)
+    if (!enough && l->mode != LIVE_BUSY)
         return false;
-    return decide(l, now_s, lambda) && enough;
+    look(l, now_s);
+    return best_is_now(l, lambda) && enough;
+}
+
+bool live_recheck(struct live *l, double lambda)
+{
+    return l->planned && l->decided && l->arrived >= count_wanted(l) &&
+           best_is_now(l, lambda);
 }
 
 void live_end(struct live *l, double elapsed_s)
@@ -472,9 +511,9 @@ void live_residual(struct live *l, size_t worker, double points_s[LIVE_POINTS])
     lane_weights(l, worker, w);
     double at = log(own_s), before = at, above = 1;
     size_t i = 0;
-    for (int step = 0; step < 200 && i < LIVE_POINTS; step++) {
+    for (int step = 0; step < 60 && i < LIVE_POINTS; step++) {
         double left = 0;
-        at += .02 + .002 * step;
+        at += .04 + .01 * step;
         live_table_survival(&l->table, worker, at, s);
         for (size_t k = 0; k < LANES; k++)
             left += w[k] * s[k];

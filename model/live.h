@@ -61,6 +61,9 @@ void live_arrive(struct live *l, size_t worker, double duration_s);
  * no allocation. */
 bool live_close(struct live *l, double now_s, double lambda, double *next_s);
 
+/* Would another lambda close at the last decision too?  Its plan then holds. */
+bool live_recheck(struct live *l, double lambda);
+
 /* The step was closed, whoever did it.  Until the next live_plan: */
 void live_end(struct live *l, double elapsed_s);
 

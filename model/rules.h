@@ -10,6 +10,7 @@
 #ifndef DSGD_RULES_H
 #define DSGD_RULES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -28,26 +29,30 @@ enum dsgd_err rule_parse(const char *name, const char *text, enum rule *rule,
                          struct dsgd_error *err);
 const char *rule_name(enum rule rule);
 
-/* Draw joint samples of all durations, stratified over the cluster atoms and
- * the worker components, so that few samples do.
- *   seed       in   the same seed gives the same samples
- *   n_samples  in   >= 1
- *   x_s        out  [n_samples][n] seconds
+/* Draw joint samples of all durations, stratified over the cluster atoms, so
+ * that few samples do.
+ *   seed, step  in   the same two give the same samples
+ *   n_samples   in   >= 1
+ *   x_s         out  [n_samples][n] seconds
  * Local, no allocation. */
-void rule_sample(const struct predictive *p, uint64_t seed, size_t n_samples,
-                 float *x_s);
+void rule_sample(const struct predictive *p, uint64_t seed, uint64_t step,
+                 size_t n_samples, double *x_s);
 
-/* The cutoff that a rule gives, from samples of the arrival times.
- *   rule        in      not RULE_LIVE
- *   n           in      workers, >= 1
- *   x_s         in/out  [n_samples][n] seconds; each row is sorted in place
- *   overhead_s  in      o >= 0
- *   lambda      in      contributors a second, for RULE_RENEWAL
- *   c           out     1..n, the larger one of equals; untouched on error
+/* Sort each row of samples [n_samples][n], ascending.  False: some sample is
+ * not a positive number. */
+bool rule_sort(size_t n, size_t n_samples, double *x_s);
+
+/* The cutoff that a rule gives, from sorted samples of the arrival times.
+ *   rule        in   not RULE_LIVE
+ *   x_s         in   [n_samples][n] seconds, rows ascending (one row: expected
+ *                    order statistics)
+ *   overhead_s  in   o >= 0
+ *   lambda      in   contributors a second, for RULE_RENEWAL
+ *   c           out  1..n, the larger one of equals; untouched on error
  * Local, no allocation.  Errors: DSGD_E_RANGE (n or n_samples < 1, NaN, a time
  * <= 0; RULE_LIVE). */
-enum dsgd_err rule_pick(enum rule rule, size_t n, size_t n_samples, float *x_s,
-                        double overhead_s, double lambda, size_t *c,
-                        struct dsgd_error *err);
+enum dsgd_err rule_pick(enum rule rule, size_t n, size_t n_samples,
+                        const double *x_s, double overhead_s, double lambda,
+                        size_t *c, struct dsgd_error *err);
 
 #endif
