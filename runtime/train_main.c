@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "dsgd_mpi.h"
 #include "error.h"
@@ -149,6 +150,8 @@ int main(int argc, char **argv)
     if (rc != DSGD_OK) {
         if (is_speaker())
             complain(&err);
+        else /* mpirun ends all of them with the first: let it speak */
+            sleep(1);
         return rc;
     }
     rc = run(&w, &err);
