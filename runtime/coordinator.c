@@ -624,8 +624,10 @@ static void on_event(struct coordinator *c, uint32_t w,
         worker->ready = e->step;
         break;
     case SEG_EVENT_BEGIN:
-        if (c->phase == PHASE_OPEN && e->step == c->step)
+        if (c->phase == PHASE_OPEN && e->step == c->step) {
             worker->lag_s = e->lag_s;
+            dyn_begin(c, w);
+        }
         break;
     case SEG_EVENT_COMMIT:
         on_commit(c, w, e);

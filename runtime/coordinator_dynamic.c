@@ -230,6 +230,15 @@ static void tell_latest(struct coordinator *c)
     }
 }
 
+void dyn_begin(struct coordinator *c, uint32_t w)
+{
+    struct dyn *y = c->dyn;
+    const struct worker *worker = &c->worker[w];
+
+    if (y && !y->waiting && !worker->fresh && worker->working)
+        dynamic_start(y->d, y->index[w], (double)worker->lag_s);
+}
+
 /* Observe the step before, predict the open one. */
 static void predict(struct coordinator *c)
 {
@@ -252,6 +261,10 @@ static void predict(struct coordinator *c)
                                                 : DYNAMIC_BUSY;
     }
     dynamic_begin(y->d, y->part, features(c), c->overhead_s);
+    for (uint32_t w = 0; w < c->n_workers; w++) {
+        if (!isnan(c->worker[w].lag_s))
+            dyn_begin(c, w);
+    }
     y->running = true;
     y->step = c->step;
     y->tick_us = 0;
@@ -286,8 +299,6 @@ void dyn_commit(struct coordinator *c, uint32_t w, const struct msg_event *e,
     y->status[i] = e->fraction < 1 ? TIMING_PROGRESS : TIMING_EXACT;
     if (!in_time)
         return;
-    if (!c->worker[w].fresh) /* it told when it began, as its lag */
-        dynamic_start(y->d, i, isnan(e->lag_s) ? at_s : (double)e->lag_s);
     dynamic_arrive(y->d, i, e->duration_s, at_s);
     y->next_s = c->now_s;
 }

@@ -21,6 +21,7 @@ void dyn_free(struct coordinator *c);
 void dyn_open(struct coordinator *c); /* c->step has opened */
 /* Predict, if that has waited long enough. */
 bool dyn_pump(struct coordinator *c);
+void dyn_begin(struct coordinator *c, uint32_t worker); /* as its lag_s says */
 void dyn_commit(struct coordinator *c, uint32_t worker,
                 const struct msg_event *e, bool in_time);
 void dyn_leave(struct coordinator *c, uint32_t worker);
