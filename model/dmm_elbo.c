@@ -9,8 +9,6 @@
 #include "ops.h"
 
 enum { Z = DMM_Z, R = DMM_R, HT = DMM_HT, HE = DMM_HE };
-#define LEAST_Z      1e-3f
-#define LEAST_Y      1e-2f
 #define LOG_SQRT_2PI 0.91893853320467274
 
 /* What the forward pass leaves for the backward pass, a row a (step, window),
@@ -128,16 +126,6 @@ static const float *param(const struct dmm_elbo *e, enum dmm_tensor tensor)
     return e->net->params + e->net->at[tensor];
 }
 
-/* A linear layer whose bias is the tensor after its weight. */
-static void layer(const struct dmm_elbo *e, enum dmm_tensor w, size_t rows,
-                  const float *x, float *y)
-{
-    struct dmm_shape shape = dmm_tensor(w, e->net->n);
-
-    ops_linear(rows, shape.cols, shape.rows, x, param(e, w), param(e, w + 1),
-               y);
-}
-
 /* dx += dy W */
 static void input_back(const struct dmm_elbo *e, enum dmm_tensor w, size_t rows,
                        const float *dy, float *dx)
@@ -160,24 +148,10 @@ static void layer_back(const struct dmm_elbo *e, enum dmm_tensor w,
         input_back(e, w, e->rows, dy, dx);
 }
 
-static void relu(size_t n, float *x)
-{
-    for (size_t i = 0; i < n; i++)
-        x[i] = x[i] > 0 ? x[i] : 0;
-}
-
 static void relu_back(size_t n, const float *y, float *dy)
 {
     for (size_t i = 0; i < n; i++)
         dy[i] = y[i] > 0 ? dy[i] : 0;
-}
-
-/* s = softplus(x) + least */
-static void spread(size_t n, const float *x, float least, float *s)
-{
-    ops_softplus(n, x, s);
-    for (size_t i = 0; i < n; i++)
-        s[i] += least;
 }
 
 static void fill(size_t rows, const float *row, float *out)
@@ -212,13 +186,13 @@ static void guide(struct dmm_elbo *e)
     fill(b, param(e, DMM_ZQ0), e->z);
     for (size_t t = 0; t < e->length; t++) {
         size_t r = t * b * R, k = t * b * Z;
-        layer(e, DMM_CZ_W, b, e->z + k, e->cz + r);
+        dmm_layer(e->net, DMM_CZ_W, b, e->z + k, e->cz + r);
         ops_tanh(b * R, e->cz + r, e->cz + r);
         for (size_t i = r; i < r + b * R; i++)
             e->c[i] = .5f * (e->cz[i] + e->state[i]);
-        layer(e, DMM_QM_W, b, e->c + r, e->mq + k);
-        layer(e, DMM_QS_W, b, e->c + r, e->rq + k);
-        spread(b * Z, e->rq + k, LEAST_Z, e->sq + k);
+        dmm_layer(e->net, DMM_QM_W, b, e->c + r, e->mq + k);
+        dmm_layer(e->net, DMM_QS_W, b, e->c + r, e->rq + k);
+        dmm_spread(b * Z, e->rq + k, DMM_LEAST_Z, e->sq + k);
         for (size_t i = k; i < k + b * Z; i++)
             e->z[i + b * Z] = e->mq[i] + e->sq[i] * e->noise[i];
     }
@@ -230,18 +204,18 @@ static void transition(struct dmm_elbo *e)
 
     fill(e->batch, param(e, DMM_Z0), e->zp);
     memcpy(e->zp + first, e->z + first, (rows * Z - first) * sizeof *e->z);
-    layer(e, DMM_G1_W, rows, e->zp, e->g1);
-    relu(rows * HT, e->g1);
-    layer(e, DMM_G2_W, rows, e->g1, e->g);
+    dmm_layer(e->net, DMM_G1_W, rows, e->zp, e->g1);
+    dmm_relu(rows * HT, e->g1);
+    dmm_layer(e->net, DMM_G2_W, rows, e->g1, e->g);
     ops_sigmoid(rows * Z, e->g, e->g);
-    layer(e, DMM_H1_W, rows, e->zp, e->h1);
-    relu(rows * HT, e->h1);
-    layer(e, DMM_H2_W, rows, e->h1, e->h);
-    layer(e, DMM_LIN_W, rows, e->zp, e->lin);
+    dmm_layer(e->net, DMM_H1_W, rows, e->zp, e->h1);
+    dmm_relu(rows * HT, e->h1);
+    dmm_layer(e->net, DMM_H2_W, rows, e->h1, e->h);
+    dmm_layer(e->net, DMM_LIN_W, rows, e->zp, e->lin);
     memcpy(e->hr, e->h, rows * Z * sizeof *e->h);
-    relu(rows * Z, e->hr);
-    layer(e, DMM_TS_W, rows, e->hr, e->rp);
-    spread(rows * Z, e->rp, LEAST_Z, e->sp);
+    dmm_relu(rows * Z, e->hr);
+    dmm_layer(e->net, DMM_TS_W, rows, e->hr, e->rp);
+    dmm_spread(rows * Z, e->rp, DMM_LEAST_Z, e->sp);
     for (size_t i = 0; i < rows * Z; i++)
         e->mp[i] = (1 - e->g[i]) * e->lin[i] + e->g[i] * e->h[i];
 }
@@ -250,11 +224,11 @@ static void emission(struct dmm_elbo *e)
 {
     const float *z = e->z + e->batch * Z;
 
-    layer(e, DMM_E1_W, e->rows, z, e->e1);
-    relu(e->rows * HE, e->e1);
-    layer(e, DMM_EM_W, e->rows, e->e1, e->my);
-    layer(e, DMM_ES_W, e->rows, e->e1, e->ry);
-    spread(e->rows * e->net->n, e->ry, LEAST_Y, e->sy);
+    dmm_layer(e->net, DMM_E1_W, e->rows, z, e->e1);
+    dmm_relu(e->rows * HE, e->e1);
+    dmm_layer(e->net, DMM_EM_W, e->rows, e->e1, e->my);
+    dmm_layer(e->net, DMM_ES_W, e->rows, e->e1, e->ry);
+    dmm_spread(e->rows * e->net->n, e->ry, DMM_LEAST_Y, e->sy);
 }
 
 /* log(1 - Phi(a)) and phi(a) / (1 - Phi(a)), also far out in the tail, where

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "error.h"
+#include "ops.h"
 #include "rng.h"
 
 enum { MOST_WORKERS = 1000000 };
@@ -121,4 +122,26 @@ void dmm_net_init(struct dmm_net *net, uint64_t seed)
     }
     for (size_t k = 0; k < DMM_Z; k++)
         net->params[net->at[DMM_LIN_W] + k * (DMM_Z + 1)] = 1;
+}
+
+void dmm_layer(const struct dmm_net *net, enum dmm_tensor w, size_t rows,
+               const float *x, float *y)
+{
+    struct dmm_shape shape = dmm_tensor(w, net->n);
+
+    ops_linear(rows, shape.cols, shape.rows, x, net->params + net->at[w],
+               net->params + net->at[w + 1], y);
+}
+
+void dmm_spread(size_t n, const float *x, float least, float *s)
+{
+    ops_softplus(n, x, s);
+    for (size_t i = 0; i < n; i++)
+        s[i] += least;
+}
+
+void dmm_relu(size_t n, float *x)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] = x[i] > 0 ? x[i] : 0;
 }

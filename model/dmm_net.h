@@ -84,4 +84,15 @@ void dmm_net_free(struct dmm_net *net);
 /* PyTorch's default initialisation from a seed; lin is the identity. */
 void dmm_net_init(struct dmm_net *net, uint64_t seed);
 
+/* Smallest standard deviations of z and of y, the latter in units of scale. */
+#define DMM_LEAST_Z 1e-3f
+#define DMM_LEAST_Y 1e-2f
+
+/* A linear layer over rows: the tensor w and the bias after it. */
+void dmm_layer(const struct dmm_net *net, enum dmm_tensor w, size_t rows,
+               const float *x, float *y);
+/* s = softplus(x) + least; s may be x. */
+void dmm_spread(size_t n, const float *x, float least, float *s);
+void dmm_relu(size_t n, float *x);
+
 #endif
