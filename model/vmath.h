@@ -4,6 +4,7 @@
  * Accuracy against the exact value, relative, tested in tests/unit/ops.c:
  *   vm_exp, vm_log, vm_sigmoid, vm_tanh, vm_softplus   3e-7
  *   vm_normal_sf   1e-6 for z <= 12.5; below 1e-35 further out
+ *   vm_normal_log_sf   1e-6 and, absolute, 1e-7; its hazard 1e-6
  * NaN gives NaN.  The bits do not depend on the vector width, as long as
  * products and sums are not contracted (-ffp-contract=off). */
 #ifndef DSGD_VMATH_H
@@ -129,16 +130,11 @@ VM_INLINE float vm_softplus(float x)
     return (x > 0 ? x : 0) + l;
 }
 
-/* 1 - Phi(z) = phi(z) R(z) for z >= 0, Mills' ratio R(a) (1 + a) a polynomial
- * in (a - 3) / (a + 3); a^2 is taken in two parts, or its rounding would show
- * in the exponential. */
-VM_INLINE float vm_normal_sf(float z)
+/* Mills' ratio (1 - Phi(a)) / phi(a), a >= 0: a polynomial in (a - 3)/(a + 3)
+ * over 1 + a. */
+VM_INLINE float vm_mills(float a)
 {
-    float a = vm_abs(z);
-    a = a > 14.f ? 14.f : a;
     float t = (a - 3.f) / (a + 3.f);
-    float high = vm_from_bits(vm_bits(a) & 0xfffff000u);
-    float phi = vm_exp_sum(-.5f * high * high, -.5f * (a - high) * (a + high));
     float p = 0.00014969347f;
     p = p * t + 8.96748896e-05f;
     p = p * t - 0.00118815864f;
@@ -150,8 +146,39 @@ VM_INLINE float vm_normal_sf(float z)
     p = p * t - 0.0411904498f;
     p = p * t - 0.241956655f;
     p = p * t + 1.21836121f;
-    float q = .39894228f * phi * p / (1.f + a);
+    return p / (1.f + a);
+}
+
+/* phi(a), 0 <= a <= 14; a^2 is taken in two parts, or its rounding would show
+ * in the exponential. */
+VM_INLINE float vm_normal_pdf(float a)
+{
+    float high = vm_from_bits(vm_bits(a) & 0xfffff000u);
+
+    return .39894228f * vm_exp_sum(-.5f * high * high,
+                                   -.5f * (a - high) * (a + high));
+}
+
+/* 1 - Phi(z) */
+VM_INLINE float vm_normal_sf(float z)
+{
+    float a = vm_abs(z);
+
+    a = a > 14.f ? 14.f : a;
+    float q = vm_normal_pdf(a) * vm_mills(a);
     return z < 0 ? 1.f - q : q;
+}
+
+/* log(1 - Phi(z)) for any z, and phi(z) / (1 - Phi(z)). */
+VM_INLINE float vm_normal_log_sf(float z, float *hazard)
+{
+    float a = vm_abs(z), mills = vm_mills(a);
+    float phi = vm_normal_pdf(a > 14.f ? 14.f : a);
+    float below = 1.f - phi * mills; /* for z < 0 */
+    float far = -.5f * a * a - .918938533f + vm_log(mills);
+    float near = vm_log(z < 0 ? below : 1.f);
+    *hazard = z < 0 ? phi / below : 1.f / mills;
+    return z < 0 ? near : far;
 }
 
 #endif

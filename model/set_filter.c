@@ -1,0 +1,311 @@
+#include "set_filter.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "error.h"
+#include "ops.h"
+#include "timing.h"
+
+enum { WORKER_STATE = 7 };
+
+/* One arena of doubles, the state first: it is saved as it lies. */
+struct set_filter {
+    size_t n, n_nodes, n_telemetry;
+    enum set_flags flags;
+    uint32_t *node;   /* [n] */
+    double *arena;    /* what follows */
+    double *slow;     /* [n] */
+    double *fast;     /* [n] */
+    double *var;      /* [n] */
+    double *last;     /* [n] as observed, or what took its place */
+    double *weight;   /* [n] 1 exact, .7 progress, 0 censored or nothing */
+    double *age;      /* [n] steps since it was observed */
+    double *heard;    /* [n] 1: there was ever an observation */
+    double *tele;     /* [n_nodes][n_telemetry] moving means, NaN: none yet */
+    double *steps;    /* [1] */
+    double *per_node; /* [n_nodes] workers; scratch from here on */
+    double *sum;      /* [n_nodes] */
+    double *mass;     /* [n_nodes] */
+};
+
+static size_t state_size(const struct set_filter *f)
+{
+    return WORKER_STATE * f->n + f->n_nodes * f->n_telemetry + 1;
+}
+
+size_t set_node_features(size_t n_telemetry, enum set_flags flags)
+{
+    return 2 * n_telemetry + 2 + (flags == SET_FLAGS_ONE ? 1 : n_telemetry);
+}
+
+static void lay_out(struct set_filter *f)
+{
+    double *at = f->arena;
+    double **per_worker[WORKER_STATE] = {&f->slow,   &f->fast, &f->var,
+                                         &f->last,   &f->weight, &f->age,
+                                         &f->heard};
+
+    for (size_t i = 0; i < WORKER_STATE; i++, at += f->n)
+        *per_worker[i] = at;
+    f->tele = at;
+    f->steps = at + f->n_nodes * f->n_telemetry;
+    f->per_node = f->steps + 1;
+    f->sum = f->per_node + f->n_nodes;
+    f->mass = f->sum + f->n_nodes;
+    for (size_t i = 0; i < f->n_nodes * f->n_telemetry; i++)
+        f->tele[i] = NAN;
+    for (size_t j = 0; j < f->n; j++)
+        f->per_node[f->node[j]]++;
+}
+
+enum dsgd_err set_filter_create(size_t n, size_t n_nodes, const uint32_t *node,
+                                size_t n_telemetry, enum set_flags flags,
+                                struct set_filter **out, struct dsgd_error *err)
+{
+    struct set_filter *f = calloc(1, sizeof *f);
+
+    *out = NULL;
+    if (f) {
+        *f = (struct set_filter){.n = n,
+                                 .n_nodes = n_nodes,
+                                 .n_telemetry = n_telemetry,
+                                 .flags = flags};
+        f->node = calloc(n, sizeof *f->node);
+        f->arena = calloc(state_size(f) + 3 * n_nodes, sizeof *f->arena);
+    }
+    if (!f || !f->node || !f->arena) {
+        set_filter_free(f);
+        return error_set(err, DSGD_E_NOMEM, "no memory for %zu workers", n);
+    }
+    memcpy(f->node, node, n * sizeof *node);
+    lay_out(f);
+    *out = f;
+    return DSGD_OK;
+}
+
+void set_filter_free(struct set_filter *f)
+{
+    if (!f)
+        return;
+    free(f->node);
+    free(f->arena);
+    free(f);
+}
+
+static double clip(double x, double limit)
+{
+    return fmax(-limit, fmin(x, limit));
+}
+
+/* Values, changes and flags of a node's telemetry; returns where they end. */
+static float *telemetry_features(struct set_filter *f, const float *value,
+                                 double *mean, float *out)
+{
+    size_t n = f->n_telemetry;
+    bool any = false;
+
+    for (size_t i = 0; i < n; i++) {
+        bool valid = value && isfinite(value[i]);
+        double u = valid ? value[i] : 0;
+        if (valid && isnan(mean[i]))
+            mean[i] = u;
+        double change = valid ? u - mean[i] : 0;
+        if (valid)
+            mean[i] += .15 * change;
+        out[i] = (float)clip(u, 6);
+        out[n + i] = (float)clip(change, 6);
+        if (f->flags == SET_FLAGS_EACH)
+            out[2 * n + i] = valid;
+        any |= valid;
+    }
+    if (f->flags == SET_FLAGS_EACH)
+        return out + 3 * n;
+    out[2 * n] = any;
+    return out + 2 * n + 1;
+}
+
+/* f->sum becomes each node's mean residual; returns the cluster's, clipped. */
+static double mean_residuals(struct set_filter *f)
+{
+    double sum = 0, mass = 0;
+
+    memset(f->sum, 0, f->n_nodes * sizeof *f->sum);
+    memset(f->mass, 0, f->n_nodes * sizeof *f->mass);
+    for (size_t j = 0; j < f->n; j++) {
+        double w = f->weight[j] + 1e-3, residual = f->last[j] - f->slow[j];
+        f->sum[f->node[j]] += w * residual;
+        f->mass[f->node[j]] += w;
+        sum += w * clip(residual, .5);
+        mass += w;
+    }
+    for (size_t i = 0; i < f->n_nodes; i++)
+        f->sum[i] /= f->mass[i];
+    return sum / mass;
+}
+
+static void worker_features(const struct set_filter *f, size_t j, double level,
+                            double cluster, float *out, float *anchor,
+                            float *log_sd)
+{
+    double sd = sqrt(f->var[j]), node = f->sum[f->node[j]];
+    double slow = f->slow[j], fast = f->fast[j], y = f->last[j];
+    double residual = y - slow;
+    const double value[SET_WORKER_FEATURES] = {
+        y - level,
+        residual,
+        fast - slow,
+        log(sd) + 2.5,
+        f->weight[j],
+        node,
+        cluster,
+        residual - node,
+        slow - level,
+        fmin(*f->steps, 40) / 40,
+        fmin(f->age[j], 20) / 20,
+        (y - fast) / (sd + .01) * .3,
+    };
+
+    for (size_t i = 0; i < SET_WORKER_FEATURES; i++)
+        out[i] = (float)clip(value[i], 6);
+    anchor[0] = (float)slow;
+    anchor[1] = (float)fast;
+    anchor[2] = (float)y;
+    anchor[3] = (float)(slow + node);
+    *log_sd = (float)log(sd);
+}
+
+void set_filter_features(struct set_filter *f, const float *telemetry,
+                         float *worker, float *node, float *anchor,
+                         float *log_sd)
+{
+    size_t width = set_node_features(f->n_telemetry, f->flags);
+    bool first = *f->steps == 0;
+    double level = 0, cluster = first ? 0 : mean_residuals(f);
+
+    for (size_t j = 0; j < f->n; j++)
+        level += f->slow[j] / (double)f->n;
+    for (size_t i = 0; i < f->n_nodes; i++) {
+        const float *value =
+            telemetry ? telemetry + i * f->n_telemetry : NULL;
+        float *rest = telemetry_features(f, value, f->tele + i * f->n_telemetry,
+                                         node + i * width);
+        rest[0] = first ? 0 : (float)clip(f->sum[i], 6);
+        rest[1] = (float)(log(f->per_node[i]) / 4);
+    }
+    if (first) {
+        memset(worker, 0, f->n * SET_WORKER_FEATURES * sizeof *worker);
+        memset(anchor, 0, f->n * SET_ANCHORS * sizeof *anchor);
+        for (size_t j = 0; j < f->n; j++)
+            log_sd[j] = -2.5f;
+        return;
+    }
+    for (size_t j = 0; j < f->n; j++)
+        worker_features(f, j, level, cluster, worker + j * SET_WORKER_FEATURES,
+                        anchor + j * SET_ANCHORS, &log_sd[j]);
+}
+
+static void start_worker(struct set_filter *f, size_t j, double y)
+{
+    f->slow[j] = f->fast[j] = f->last[j] = y;
+    f->var[j] = .01;
+    f->age[j] = 0;
+}
+
+/* The truncated mean, as a distance from the fast mean in standard
+ * deviations. */
+static double beyond(double a)
+{
+    a = fmax(-8, fmin(a, 40));
+    return fmin(ops_normal_hazard(a), a + 3);
+}
+
+static void update_worker(struct set_filter *f, size_t j, double y,
+                          bool censored)
+{
+    double k = *f->steps + 1, sd = sqrt(f->var[j]);
+
+    if (censored)
+        y = f->fast[j] + sd * beyond((y - f->fast[j]) / sd);
+    double surprise = y - f->fast[j];
+    if (!censored) {
+        double e = clip(surprise, 3 * sd + .1);
+        f->var[j] += fmax(.05, 1 / (k + 2)) * (e * e - f->var[j]);
+        f->var[j] = fmax(f->var[j], 2.5e-5);
+    }
+    f->slow[j] += fmax(.05, 1 / k) * clip(y - f->slow[j], 3);
+    f->fast[j] += fmax(.35, 1 / k) * surprise;
+    f->age[j] = censored ? f->age[j] + 1 : 0;
+    f->last[j] = y;
+}
+
+/* A worker of which nothing was heard in this step stays where it is. */
+static void skip_worker(struct set_filter *f, size_t j)
+{
+    f->last[j] = f->fast[j];
+    f->weight[j] = 0;
+    f->age[j]++;
+}
+
+/* Whoever was never heard of starts from the mean of the others, again and
+ * again until it is. */
+static void start_silent(struct set_filter *f)
+{
+    double sum = 0, n = 0;
+
+    for (size_t j = 0; j < f->n; j++) {
+        sum += f->heard[j] * f->fast[j];
+        n += f->heard[j];
+    }
+    for (size_t j = 0; j < f->n; j++) {
+        double age = f->age[j];
+        if (f->heard[j] > 0)
+            continue;
+        start_worker(f, j, sum / n);
+        f->weight[j] = 0;
+        f->age[j] = age + 1;
+    }
+}
+
+void set_filter_update(struct set_filter *f, const float *log_s,
+                       const uint8_t *status)
+{
+    static const double weight[] = {[TIMING_CENSORED] = 0,
+                                    [TIMING_PROGRESS] = .7,
+                                    [TIMING_EXACT] = 1};
+    size_t silent = 0;
+
+    for (size_t j = 0; j < f->n; j++) {
+        if (status[j] > TIMING_EXACT || !isfinite(log_s[j])) {
+            if (f->heard[j] > 0)
+                skip_worker(f, j);
+            else
+                silent++;
+            continue;
+        }
+        if (f->heard[j] > 0)
+            update_worker(f, j, log_s[j], status[j] == TIMING_CENSORED);
+        else
+            start_worker(f, j, log_s[j]);
+        f->heard[j] = 1;
+        f->weight[j] = weight[status[j]];
+    }
+    if (silent == f->n)
+        return;
+    if (silent)
+        start_silent(f);
+    ++*f->steps;
+}
+
+uint64_t set_filter_steps(const struct set_filter *f)
+{
+    return (uint64_t)*f->steps;
+}
+
+double *set_filter_state(struct set_filter *f, size_t *n)
+{
+    *n = state_size(f);
+    return f->arena;
+}
