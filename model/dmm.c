@@ -1,4 +1,4 @@
-#include "dmm.h"
+#include "dmm_state.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -7,7 +7,6 @@
 #include "error.h"
 #include "ops.h"
 #include "rng.h"
-#include "timing.h"
 
 enum {
     SAMPLES = 32,
@@ -21,6 +20,7 @@ enum {
 #define OTHER_UNIT 2.f   /* in log */
 
 struct dmm {
+    struct timing base;
     const struct dmm_net *net;
     size_t n, seen;          /* workers; steps observed, at most W are kept */
     float level;             /* taken off the log durations */
@@ -123,10 +123,12 @@ static void set_up_predictive(struct dmm *d, size_t n_nodes)
         d->node_log_p[i] = i % PRED_M ? UNUSED : 0;
 }
 
-enum dsgd_err dmm_create(const struct dmm_net *net, size_t n, size_t n_nodes,
-                         const uint32_t *node, struct dmm **out,
+enum dsgd_err dmm_create(const struct timing_model *m, size_t n, size_t n_nodes,
+                         const uint32_t *node, struct timing **out,
                          struct dsgd_error *err)
 {
+    const struct dmm_net *net = dmm_net_of(m);
+
     *out = NULL;
     if (n != net->n)
         return error_set(err, DSGD_E_RANGE,
@@ -139,21 +141,30 @@ enum dsgd_err dmm_create(const struct dmm_net *net, size_t n, size_t n_nodes,
         d->memory = calloc(floats_needed(n, n_nodes), sizeof *d->memory);
     }
     if (!d || !d->node || !d->memory) {
-        dmm_free(d);
+        dmm_free(d ? &d->base : NULL);
         return error_set(err, DSGD_E_NOMEM, "no memory for a dmm at work");
     }
+    d->base = (struct timing){.model = m, .n = n, .n_nodes = n_nodes};
     d->net = net;
     d->n = n;
     memcpy(d->node, node, n * sizeof *node);
     carve(d, n_nodes, d->memory);
     fill_noise(d->noise);
     set_up_predictive(d, n_nodes);
-    *out = d;
+    *out = &d->base;
     return DSGD_OK;
 }
 
-void dmm_free(struct dmm *d)
+/* base is the first member. */
+static struct dmm *of(const struct timing *t)
 {
+    return (struct dmm *)(uintptr_t)t;
+}
+
+void dmm_free(struct timing *t)
+{
+    struct dmm *d = of(t);
+
     if (!d)
         return;
     free(d->node);
@@ -290,10 +301,12 @@ static void match_worker(struct dmm *d, size_t j)
     }
 }
 
-const struct predictive *dmm_predict(struct dmm *d)
+const struct predictive *dmm_predict(struct timing *t, const float *telemetry)
 {
+    struct dmm *d = of(t);
     size_t steps = d->seen < W ? d->seen : W;
 
+    (void)telemetry;
     if (steps == 0)
         return NULL;
     guide_rnn(d, steps);
@@ -333,8 +346,9 @@ static float shown(const struct dmm *d, size_t j, float y, int status)
     return d->mean[j] + d->sd[j] * (float)fmin(ops_normal_hazard(a), a + 3);
 }
 
-void dmm_observe(struct dmm *d, const float *log_s, const uint8_t *status)
+void dmm_observe(struct timing *t, const float *log_s, const uint8_t *status)
 {
+    struct dmm *d = of(t);
     size_t n = d->n;
 
     if (d->seen == 0)
@@ -349,50 +363,43 @@ void dmm_observe(struct dmm *d, const float *log_s, const uint8_t *status)
     d->seen++;
 }
 
-/* seen, level, the window, the last predictive's moments. */
+/* Then the window and the last predictive's moments. */
 struct saved {
-    uint64_t n, seen;
+    uint64_t seen;
     float level;
+    uint32_t unused;
 };
 
-size_t dmm_state_bytes(const struct dmm *d)
+size_t dmm_state_bytes(const struct timing *t)
 {
-    return sizeof(struct saved) + (W + 2) * d->n * sizeof(float);
+    return sizeof(struct saved) + (W + 2) * t->n * sizeof(float);
 }
 
-void dmm_state_save(const struct dmm *d, void *out)
+void dmm_state_save(const struct timing *t, void *out)
 {
-    struct saved head;
+    const struct dmm *d = of(t);
+    struct saved head = {.seen = d->seen, .level = d->level};
     char *at = out;
     size_t row = d->n * sizeof(float);
 
-    memset(&head, 0, sizeof head);
-    head.n = d->n;
-    head.seen = d->seen;
-    head.level = d->level;
     memcpy(at, &head, sizeof head);
     memcpy(at + sizeof head, d->window, W * row);
     memcpy(at + sizeof head + W * row, d->mean, row);
     memcpy(at + sizeof head + (W + 1) * row, d->sd, row);
 }
 
-enum dsgd_err dmm_state_load(struct dmm *d, const void *in, size_t bytes,
+enum dsgd_err dmm_state_load(struct timing *t, const void *in,
                              struct dsgd_error *err)
 {
+    struct dmm *d = of(t);
     struct saved head;
     const char *at = in;
     size_t row = d->n * sizeof(float);
 
-    if (bytes != dmm_state_bytes(d))
-        return error_set(err, DSGD_E_FORMAT,
-                         "saved timing state: %zu bytes where the model has "
-                         "%zu",
-                         bytes, dmm_state_bytes(d));
     memcpy(&head, in, sizeof head);
-    if (head.n != d->n || !isfinite(head.level))
+    if (!isfinite(head.level))
         return error_set(err, DSGD_E_FORMAT,
-                         "saved timing state: not of a dmm of %zu workers",
-                         d->n);
+                         "saved timing state: its level is not a number");
     d->seen = (size_t)head.seen;
     d->level = head.level;
     memcpy(d->window, at + sizeof head, W * row);

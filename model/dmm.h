@@ -1,4 +1,4 @@
-/* A deep Markov model at work on its cluster: observes steps, predicts the next.
+/* The `dmm` kind of timing model, for those who make and fit one.
  *
  * It predicts a struct predictive, so that every rule and live stopping work on
  * it as on the set model.  SAMPLES draws of z from the guide over the window and
@@ -15,26 +15,15 @@
 #ifndef DSGD_DMM_H
 #define DSGD_DMM_H
 
-#include <stddef.h>
-#include <stdint.h>
-
 #include "dmm_net.h"
-#include "dsgd_error.h"
-#include "predictive.h"
+#include "timing.h"
 
-struct dmm;
+/* A model for n workers with all parameters 0.  Errors: DSGD_E_NOMEM,
+ * DSGD_E_RANGE. */
+enum dsgd_err dmm_model_create(size_t n, struct timing_model **m,
+                               struct dsgd_error *err);
 
-/* See timing.h for what these do.  net is kept.  Errors: DSGD_E_RANGE (n is not
- * the model's), DSGD_E_NOMEM. */
-enum dsgd_err dmm_create(const struct dmm_net *net, size_t n, size_t n_nodes,
-                         const uint32_t *node, struct dmm **d,
-                         struct dsgd_error *err);
-void dmm_free(struct dmm *d);
-const struct predictive *dmm_predict(struct dmm *d);
-void dmm_observe(struct dmm *d, const float *log_s, const uint8_t *status);
-size_t dmm_state_bytes(const struct dmm *d);
-void dmm_state_save(const struct dmm *d, void *out);
-enum dsgd_err dmm_state_load(struct dmm *d, const void *in, size_t bytes,
-                             struct dsgd_error *err);
+/* Its parameters; NULL when the model is of another kind. */
+struct dmm_net *dmm_model_net(struct timing_model *m);
 
 #endif

@@ -29,10 +29,6 @@ struct fit_learner {
     double (*loss)(void *self, uint64_t step, double done, float *grad);
     /* Loss on data that no batch has; the same data every time. */
     double (*validate)(void *self);
-    /* Write the model file from params. */
-    enum dsgd_err (*save)(void *self, const char *path,
-                          const struct fit_facts *facts,
-                          struct dsgd_error *err);
     void (*free)(void *self);
 };
 

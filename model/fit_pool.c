@@ -203,30 +203,43 @@ static void choose_size(struct scenario *s, bool named, struct rng *r)
                         : floor(rng_range(r, 2, most > 3 ? most : 3));
 }
 
+static enum dsgd_err choose_scenario(const struct fit_synth *s, uint64_t i,
+                                     struct rng *r, struct scenario *scenario,
+                                     struct dsgd_error *err)
+{
+    enum dsgd_err rc = DSGD_OK;
+
+    if (s->scenario)
+        return scenario_parse(s->scenario, scenario, err);
+    if (s->named)
+        rc = scenario_parse(scenario_name(i % scenario_names()), scenario, err);
+    else
+        scenario_random(r, scenario);
+    if (rc == DSGD_OK) {
+        choose_size(scenario, s->named, r);
+        scenario->step_s = exp(rng_normal(r));
+    }
+    return rc;
+}
+
 static enum dsgd_err synth_one(struct fit_pool *pool, const struct fit_synth *s,
-                               size_t i, struct dsgd_error *err)
+                               uint64_t i, struct dsgd_error *err)
 {
     struct scenario scenario;
     struct trace *t;
     struct fit_trace *out;
     struct rng r;
-    enum dsgd_err rc = DSGD_OK;
 
-    rng_seed(&r, s->seed, (s->stream << 32) + i);
-    if (s->named)
-        rc =
-            scenario_parse(scenario_name(i % scenario_names()), &scenario, err);
-    else
-        scenario_random(&r, &scenario);
+    rng_seed(&r, s->seed, (s->stream << 48) + i);
+    enum dsgd_err rc = choose_scenario(s, i, &r, &scenario, err);
     if (rc != DSGD_OK)
         return rc;
-    choose_size(&scenario, s->named, &r);
     scenario.T = (double)s->steps;
     scenario.seed = (double)(rng_u64(&r) >> 12);
-    scenario.step_s = exp(rng_normal(&r));
     bool telemetry = rng_uniform(&r) < .6;
     double mode = rng_uniform(&r);
-    rc = scenario_make(&scenario, SCENARIO_FEATURES, &t, err);
+    rc = scenario_make(&scenario, s->lab3 ? SCENARIO_LAB3 : SCENARIO_FEATURES,
+                       &t, err);
     if (rc == DSGD_OK)
         rc = add(pool, t, telemetry, &out, err);
     if (rc == DSGD_OK && mode < .4)
@@ -241,7 +254,7 @@ enum dsgd_err fit_pool_synth(struct fit_pool *pool, const struct fit_synth *s,
     enum dsgd_err rc = DSGD_OK;
 
     for (size_t i = 0; rc == DSGD_OK && i < s->count; i++)
-        rc = synth_one(pool, s, i, err);
+        rc = synth_one(pool, s, s->first + i, err);
     return rc;
 }
 

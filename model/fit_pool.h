@@ -54,9 +54,12 @@ enum dsgd_err fit_pool_add(struct fit_pool *pool, const struct trace *t,
 
 /* What synthetic clusters are made of. */
 struct fit_synth {
-    size_t count, steps; /* traces, and steps of each */
-    uint64_t seed, stream;
+    size_t count, steps;   /* traces, and steps of each */
+    uint64_t seed, stream; /* what trace number i depends on */
+    uint64_t first;        /* number of the first one */
     bool named; /* the named scenarios in turn, not random ones: to validate */
+    const char *scenario; /* this one, with other seeds; NULL: random ones */
+    bool lab3; /* the telemetry of the prototype: load_1, load_8, distractor */
 };
 
 /* Add synthetic clusters: 8 to 64 workers, one in twelve up to 260, on 1 to n

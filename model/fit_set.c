@@ -26,25 +26,22 @@ enum {
 /* Streams of random numbers. */
 enum { STREAM_SYNTH = 1, STREAM_CHECK, STREAM_BATCH };
 
-struct data {
-    struct fit_trace *trace;
-    struct fit_features *features;
-    size_t count;
-};
-
 struct fit_set {
-    struct set_net *net;
+    struct timing_model *model;
+    struct set_net *net; /* its own */
     struct fit_set_plan plan;
     const struct fit_pool *files;
     struct fit_features *file_features; /* [files->count] */
     size_t *file_from;                  /* [files->count] first step held out */
     struct fit_pool ring[RING];
     struct fit_features ring_features[RING];
+    bool lab3;     /* a model with the prototype's telemetry */
     uint64_t made; /* synthetic traces so far */
     struct fit_pool check;
     struct fit_features *check_features;
-    struct fit_batch *batch;
-    struct set_train *train;
+    /* Batches to train on, and single long windows to validate. */
+    struct fit_batch *batch, *check_batch;
+    struct set_train *train, *check_train;
 };
 
 static void free_set(void *self)
@@ -66,8 +63,9 @@ static void free_set(void *self)
     free(s->file_from);
     free(s->check_features);
     fit_batch_free(s->batch);
+    fit_batch_free(s->check_batch);
     set_train_free(s->train);
-    set_net_free(s->net);
+    set_train_free(s->check_train);
     free(s);
 }
 
@@ -82,7 +80,8 @@ static enum dsgd_err make_synthetic(struct fit_set *s, uint64_t i,
                               .steps = SYNTH_STEPS,
                               .seed = s->plan.seed,
                               .stream = STREAM_SYNTH,
-                              .scenario = s->plan.scenario};
+                              .scenario = s->plan.scenario,
+                              .lab3 = s->lab3};
 
     fit_features_free(features);
     fit_pool_clear(pool);
@@ -180,8 +179,8 @@ static double window_loss(struct fit_set *s, const struct fit_trace *trace,
 {
     struct fit_window window = {trace, features, from};
 
-    return set_train_window(s->train, s->net,
-                            fit_batch_pack(s->batch, &window, 1, length),
+    return set_train_window(s->check_train, s->net,
+                            fit_batch_pack(s->check_batch, &window, 1, length),
                             burn_in, NULL, NULL);
 }
 
@@ -192,8 +191,8 @@ static void file_loss(struct fit_set *s, size_t i, double *sum, double *steps)
 
     for (size_t at = s->file_from[i]; at < t->steps;) {
         size_t from = at > FIT_SET_BURN_IN ? at - FIT_SET_BURN_IN : 0;
-        size_t length = t->steps - from < FIT_SET_WINDOW ? t->steps - from
-                                                         : FIT_SET_WINDOW;
+        size_t length =
+            t->steps - from < FIT_SET_WINDOW ? t->steps - from : FIT_SET_WINDOW;
         size_t counted = from + length - at;
         *sum += (double)counted * window_loss(s, t, &s->file_features[i], from,
                                               length, at - from);
@@ -248,13 +247,6 @@ static double validate(void *self)
     return sum / (double)count;
 }
 
-static enum dsgd_err save(void *self, const char *path,
-                          const struct fit_facts *facts, struct dsgd_error *err)
-{
-    (void)self; (void)path; (void)facts; (void)err;
-    return DSGD_OK;
-}
-
 static enum dsgd_err prepare_files(struct fit_set *s, struct dsgd_error *err)
 {
     const struct fit_pool *p = s->files;
@@ -267,7 +259,8 @@ static enum dsgd_err prepare_files(struct fit_set *s, struct dsgd_error *err)
     enum dsgd_err rc = DSGD_OK;
     for (size_t i = 0; rc == DSGD_OK && i < p->count; i++) {
         size_t steps = p->trace[i].steps;
-        s->file_from[i] = steps - (size_t)ceil(s->plan.validate * (double)steps);
+        s->file_from[i] =
+            steps - (size_t)ceil(s->plan.validate * (double)steps);
         usable += has_window(s, i);
         rc = fit_features_make(&p->trace[i], &s->net->config,
                                &s->file_features[i], err);
@@ -288,7 +281,8 @@ static enum dsgd_err prepare_check(struct fit_set *s, struct dsgd_error *err)
                               .steps = CHECK_STEPS,
                               .seed = CHECK_SEED,
                               .stream = STREAM_CHECK,
-                              .named = true};
+                              .named = true,
+                              .lab3 = s->lab3};
     enum dsgd_err rc = fit_pool_synth(&s->check, &synth, err);
 
     if (rc != DSGD_OK)
@@ -310,42 +304,56 @@ static void widen(struct set_size *max, const struct fit_pool *pool)
     }
 }
 
-static enum dsgd_err prepare(struct fit_set *s, struct dsgd_error *err)
+static enum dsgd_err prepare_work(struct fit_set *s, struct dsgd_error *err)
 {
+    const struct set_config *config = &s->net->config;
     struct set_size max = {.steps = FIT_SET_WINDOW,
                            .workers = FIT_SET_WORKERS,
                            .nodes = FIT_SET_WORKERS,
                            .clusters = FIT_SET_BATCH};
+    struct set_size check = {.steps = CHECK_STEPS, .clusters = 1};
+
+    widen(&max, s->files);
+    widen(&check, s->files);
+    widen(&check, &s->check);
+    enum dsgd_err rc = fit_batch_create(config, &max, &s->batch, err);
+    if (rc == DSGD_OK)
+        rc = set_train_create(config, &max, true, &s->train, err);
+    if (rc == DSGD_OK)
+        rc = fit_batch_create(config, &check, &s->check_batch, err);
+    if (rc == DSGD_OK)
+        rc = set_train_create(config, &check, false, &s->check_train, err);
+    return rc;
+}
+
+static enum dsgd_err prepare(struct fit_set *s, struct dsgd_error *err)
+{
     enum dsgd_err rc = prepare_files(s, err);
 
     if (rc == DSGD_OK && s->plan.synth)
         rc = turn_ring(s, 0, err);
     if (rc == DSGD_OK && s->files->count == 0)
         rc = prepare_check(s, err);
-    if (rc != DSGD_OK)
-        return rc;
-    widen(&max, s->files);
-    widen(&max, &s->check);
-    rc = fit_batch_create(&s->net->config, &max, &s->batch, err);
     if (rc == DSGD_OK)
-        rc = set_train_create(&s->net->config, &max, true, &s->train, err);
+        rc = prepare_work(s, err);
     return rc;
 }
 
-enum dsgd_err fit_set_create(struct set_net *net, const struct fit_pool *files,
+enum dsgd_err fit_set_create(struct timing_model *model,
+                             const struct fit_pool *files,
                              const struct fit_set_plan *plan,
                              struct fit_learner *learner,
                              struct dsgd_error *err)
 {
     struct fit_set *s = calloc(1, sizeof *s);
 
-    if (!s) {
-        set_net_free(net);
+    if (!s)
         return error_set(err, DSGD_E_NOMEM, "no memory to train");
-    }
-    s->net = net;
+    s->model = model;
+    s->net = set_model_net(model);
     s->plan = *plan;
     s->files = files;
+    s->lab3 = s->net->config.n_telemetry == 3;
     fit_pool_init(&s->check, files->features, files->feature);
     for (size_t i = 0; i < RING; i++)
         fit_pool_init(&s->ring[i], files->features, files->feature);
@@ -356,11 +364,10 @@ enum dsgd_err fit_set_create(struct set_net *net, const struct fit_pool *files,
     }
     *learner = (struct fit_learner){.self = s,
                                     .kind = "set",
-                                    .n = net->n,
-                                    .params = net->w,
+                                    .n = s->net->n,
+                                    .params = s->net->w,
                                     .loss = loss,
                                     .validate = validate,
-                                    .save = save,
                                     .free = free_set};
     return DSGD_OK;
 }

@@ -8,7 +8,7 @@
 #include "dsgd_error.h"
 #include "fit_learner.h"
 #include "fit_pool.h"
-#include "set_net.h"
+#include "timing.h"
 
 enum {
     FIT_SET_WINDOW = 48,  /* steps of a window */
@@ -20,22 +20,21 @@ enum {
 
 struct fit_set_plan {
     uint64_t seed;
-    bool synth;          /* random synthetic clusters */
+    bool synth;           /* random synthetic clusters */
     const char *scenario; /* these instead, NAME:key=value…; NULL: random */
-    double validate;     /* share of each file's steps held out, its last */
-    const char *version; /* of slurm-dsgd, for the model file */
-    const char *sources; /* what it learns from, in words, for the file */
+    double validate;      /* share of each file's steps held out, its last */
 };
 
 /* Set up.  When synth is set, two of the ring of 64 synthetic traces are
  * replaced with new ones at every step; a batch takes 8 windows, with files
  * half of them from these.  Held out: the files' last steps; without files,
  * three clusters of each named scenario.
- *   net    in   taken over, with the parameters to start from
+ *   model  in   of the kind set, with the parameters to start from; kept
  *   files  in   kept; features must be the model's; may be empty
  * Errors: DSGD_E_NOMEM, DSGD_E_USAGE (the scenario), DSGD_E_RANGE (too few
  * data: the text says how many steps there are and how many are needed). */
-enum dsgd_err fit_set_create(struct set_net *net, const struct fit_pool *files,
+enum dsgd_err fit_set_create(struct timing_model *model,
+                             const struct fit_pool *files,
                              const struct fit_set_plan *plan,
                              struct fit_learner *learner,
                              struct dsgd_error *err);
