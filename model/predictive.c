@@ -89,8 +89,7 @@ static void worker_loglik(const struct predictive *p, size_t j, float y,
 #pragma omp simd
             for (size_t q = 0; q < GM; q++) {
                 float z = w->slope[k][q], hazard;
-                w->share[k][q] =
-                    w->prior[k][q] + vm_normal_log_sf(z, &hazard);
+                w->share[k][q] = w->prior[k][q] + vm_normal_log_sf(z, &hazard);
                 w->slope[k][q] = hazard;
                 w->bend[k][q] = z * hazard;
             }
@@ -133,8 +132,8 @@ static size_t node_loglik(const struct predictive *p, size_t i, size_t j,
 
 size_t predictive_grad_work(size_t n, size_t n_nodes)
 {
-    return (n * sizeof(struct worker_terms) +
-            n_nodes * GM * sizeof(double) + 64) /
+    return (n * sizeof(struct worker_terms) + n_nodes * GM * sizeof(double) +
+            64) /
            sizeof(float);
 }
 
@@ -144,8 +143,7 @@ VM_CLONES
 static void worker_back(const struct predictive *p, size_t j,
                         const struct worker_terms *w,
                         const struct node_terms *t, const float *post,
-                        const struct predictive_grad *d,
-                        struct node_terms *sum)
+                        const struct predictive_grad *d, struct node_terms *sum)
 {
     for (size_t k = 0; k < K; k++) {
         float inverse = vm_exp(-p->log_sd[j * K + k]);

@@ -129,7 +129,7 @@ static enum dsgd_err check_metadata(const char *file, const json_t *meta,
 static enum dsgd_err parse_header(struct safetensors *s, const char *file,
                                   struct dsgd_error *err)
 {
-    size_t n = json_object_size(s->header), end;
+    size_t n = json_object_size(s->header);
     const char *key;
     json_t *entry;
 
@@ -141,15 +141,17 @@ static enum dsgd_err parse_header(struct safetensors *s, const char *file,
     json_object_foreach(s->header, key, entry)
     {
         struct safetensor t = {.name = key};
-        size_t begin;
-        enum dsgd_err rc =
-            strcmp(key, "__metadata__") == 0
-                ? check_metadata(file, entry, err)
-                : parse_tensor(file, entry, &t, &begin, &end, err);
+        size_t begin = 0, end = 0;
+        enum dsgd_err rc;
+        if (strcmp(key, "__metadata__") == 0) {
+            rc = check_metadata(file, entry, err);
+        } else {
+            rc = parse_tensor(file, entry, &t, &begin, &end, err);
+            if (rc == DSGD_OK)
+                insert_tensor(s, &t, begin);
+        }
         if (rc != DSGD_OK)
             return rc;
-        if (strcmp(key, "__metadata__") != 0)
-            insert_tensor(s, &t, begin);
     }
     return DSGD_OK;
 }

@@ -90,9 +90,8 @@ void set_decode_workers_back(size_t rows, const float *o, const float *anchor,
         d_o[MEAN + 1] = (dmu[1] + dmu[2]) * vm_sigmoid(o[MEAN + 1]);
         d_o[MEAN + 2] = dmu[2] * vm_sigmoid(o[MEAN + 2]);
         for (size_t k = 0; k < PRED_K; k++) {
-            d_o[LOG_SD + k] =
-                clamp_back(raw_log_sd(o, log_sd[j], k), sd_low[k], sd_high[k],
-                           d->log_sd[j * PRED_K + k]);
+            d_o[LOG_SD + k] = clamp_back(raw_log_sd(o, log_sd[j], k), sd_low[k],
+                                         sd_high[k], d->log_sd[j * PRED_K + k]);
             d_o[LOG_W + k] = d->log_w[j * PRED_K + k];
         }
     }
@@ -144,7 +143,7 @@ void set_decode_clusters_back(size_t rows, const float *o,
         memcpy(d_o + 2 * PRED_G, d->tail + b * TAILS, TAILS * sizeof *d_o);
         for (size_t g = 0; g < PRED_G; g++)
             d_o[2 * PRED_G + TAILS + g] =
-                clamp_back(o[2 * PRED_G + TAILS + g], -scale_limit,
-                           scale_limit, d->scale[b * PRED_G + g]);
+                clamp_back(o[2 * PRED_G + TAILS + g], -scale_limit, scale_limit,
+                           d->scale[b * PRED_G + g]);
     }
 }

@@ -26,7 +26,8 @@ struct set_filter {
     double *heard;    /* [n] 1: there was ever an observation */
     double *tele;     /* [n_nodes][n_telemetry] moving means, NaN: none yet */
     double *steps;    /* [1] */
-    double *per_node; /* [n_nodes] workers; scratch from here on */
+    double *now;      /* [n_nodes][n_telemetry] as last seen, NaN: not valid */
+    double *per_node; /* [n_nodes] workers; no state from now on */
     double *sum;      /* [n_nodes] */
     double *mass;     /* [n_nodes] */
 };
@@ -44,19 +45,19 @@ size_t set_node_features(size_t n_telemetry, enum set_flags flags)
 static void lay_out(struct set_filter *f)
 {
     double *at = f->arena;
-    double **per_worker[WORKER_STATE] = {&f->slow,   &f->fast, &f->var,
-                                         &f->last,   &f->weight, &f->age,
-                                         &f->heard};
+    double **per_worker[WORKER_STATE] = {
+        &f->slow, &f->fast, &f->var, &f->last, &f->weight, &f->age, &f->heard};
 
     for (size_t i = 0; i < WORKER_STATE; i++, at += f->n)
         *per_worker[i] = at;
     f->tele = at;
     f->steps = at + f->n_nodes * f->n_telemetry;
-    f->per_node = f->steps + 1;
+    f->now = f->steps + 1;
+    f->per_node = f->now + f->n_nodes * f->n_telemetry;
     f->sum = f->per_node + f->n_nodes;
     f->mass = f->sum + f->n_nodes;
     for (size_t i = 0; i < f->n_nodes * f->n_telemetry; i++)
-        f->tele[i] = NAN;
+        f->tele[i] = f->now[i] = NAN;
     for (size_t j = 0; j < f->n; j++)
         f->per_node[f->node[j]]++;
 }
@@ -74,7 +75,8 @@ enum dsgd_err set_filter_create(size_t n, size_t n_nodes, const uint32_t *node,
                                  .n_telemetry = n_telemetry,
                                  .flags = flags};
         f->node = calloc(n, sizeof *f->node);
-        f->arena = calloc(state_size(f) + 3 * n_nodes, sizeof *f->arena);
+        f->arena = calloc(state_size(f) + n_nodes * (3 + n_telemetry),
+                          sizeof *f->arena);
     }
     if (!f || !f->node || !f->arena) {
         set_filter_free(f);
@@ -100,31 +102,41 @@ static double clip(double x, double limit)
     return fmax(-limit, fmin(x, limit));
 }
 
-/* Values, changes and flags of a node's telemetry; returns where they end. */
-static float *telemetry_features(struct set_filter *f, const float *value,
-                                 double *mean, float *out)
+/* Values, changes and flags of node i's telemetry; returns where they end. */
+static float *telemetry_features(struct set_filter *f, size_t i,
+                                 const float *telemetry, float *out)
 {
     size_t n = f->n_telemetry;
+    const double *mean = f->tele + i * n;
+    double *now = f->now + i * n;
     bool any = false;
 
-    for (size_t i = 0; i < n; i++) {
-        bool valid = value && isfinite(value[i]);
-        double u = valid ? value[i] : 0;
-        if (valid && isnan(mean[i]))
-            mean[i] = u;
-        double change = valid ? u - mean[i] : 0;
-        if (valid)
-            mean[i] += .15 * change;
-        out[i] = (float)clip(u, 6);
-        out[n + i] = (float)clip(change, 6);
+    for (size_t c = 0; c < n; c++) {
+        now[c] = telemetry ? telemetry[i * n + c] : NAN;
+        bool valid = isfinite(now[c]), known = valid && !isnan(mean[c]);
+        now[c] = valid ? now[c] : NAN;
+        out[c] = valid ? (float)clip(now[c], 6) : 0;
+        out[n + c] = known ? (float)clip(now[c] - mean[c], 6) : 0;
         if (f->flags == SET_FLAGS_EACH)
-            out[2 * n + i] = valid;
+            out[2 * n + c] = valid;
         any |= valid;
     }
     if (f->flags == SET_FLAGS_EACH)
         return out + 3 * n;
     out[2 * n] = any;
     return out + 2 * n + 1;
+}
+
+static void update_telemetry(struct set_filter *f)
+{
+    for (size_t i = 0; i < f->n_nodes * f->n_telemetry; i++) {
+        if (isnan(f->now[i]))
+            continue;
+        if (isnan(f->tele[i]))
+            f->tele[i] = f->now[i];
+        f->tele[i] += .15 * (f->now[i] - f->tele[i]);
+        f->now[i] = NAN;
+    }
 }
 
 /* f->sum becomes each node's mean residual; returns the cluster's, clipped. */
@@ -188,10 +200,7 @@ void set_filter_features(struct set_filter *f, const float *telemetry,
     for (size_t j = 0; j < f->n; j++)
         level += f->slow[j] / (double)f->n;
     for (size_t i = 0; i < f->n_nodes; i++) {
-        const float *value =
-            telemetry ? telemetry + i * f->n_telemetry : NULL;
-        float *rest = telemetry_features(f, value, f->tele + i * f->n_telemetry,
-                                         node + i * width);
+        float *rest = telemetry_features(f, i, telemetry, node + i * width);
         rest[0] = first ? 0 : (float)clip(f->sum[i], 6);
         rest[1] = (float)(log(f->per_node[i]) / 4);
     }
@@ -272,11 +281,11 @@ static void start_silent(struct set_filter *f)
 void set_filter_update(struct set_filter *f, const float *log_s,
                        const uint8_t *status)
 {
-    static const double weight[] = {[TIMING_CENSORED] = 0,
-                                    [TIMING_PROGRESS] = .7,
-                                    [TIMING_EXACT] = 1};
+    static const double weight[] = {
+        [TIMING_CENSORED] = 0, [TIMING_PROGRESS] = .7, [TIMING_EXACT] = 1};
     size_t silent = 0;
 
+    update_telemetry(f);
     for (size_t j = 0; j < f->n; j++) {
         if (status[j] > TIMING_EXACT || !isfinite(log_s[j])) {
             if (f->heard[j] > 0)
@@ -308,4 +317,28 @@ double *set_filter_state(struct set_filter *f, size_t *n)
 {
     *n = state_size(f);
     return f->arena;
+}
+
+/* Position in the state of a worker's variance. */
+enum { VARIANCE = 2 };
+
+bool set_filter_valid(const struct set_filter *f, const void *state)
+{
+    size_t workers = WORKER_STATE * f->n, size = state_size(f);
+    const char *at = state;
+    double x;
+
+    for (size_t i = 0; i < size; i++) {
+        bool mean = i >= workers && i + 1 < size; /* NaN: none yet */
+        memcpy(&x, at + i * sizeof x, sizeof x);
+        if (isinf(x) || (isnan(x) && !mean))
+            return false;
+    }
+    bool begun = x > 0;
+    for (size_t j = VARIANCE * f->n; j < (VARIANCE + 1) * f->n; j++) {
+        memcpy(&x, at + j * sizeof x, sizeof x);
+        if (!(x >= 0) || (begun && x == 0))
+            return false;
+    }
+    return true;
 }

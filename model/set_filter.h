@@ -8,6 +8,7 @@
 #ifndef DSGD_SET_FILTER_H
 #define DSGD_SET_FILTER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -33,8 +34,8 @@ enum dsgd_err set_filter_create(size_t n, size_t n_nodes, const uint32_t *node,
                                 struct set_filter **f, struct dsgd_error *err);
 void set_filter_free(struct set_filter *f);
 
-/* What the model sees of the coming step.  Moves the telemetry's means on:
- * call once a step, before set_filter_update.
+/* What the model sees of the coming step; once or more a step, before
+ * set_filter_update.
  *   telemetry  in   [n_nodes][n_telemetry], NaN: not valid; NULL: none is
  *   worker     out  [n][12]
  *   node       out  [n_nodes][set_node_features]
@@ -59,5 +60,8 @@ uint64_t set_filter_steps(const struct set_filter *f);
  * mean, fast mean, variance, last value, weight of the last value, age, heard
  * of; then the telemetry's means; the steps observed. */
 double *set_filter_state(struct set_filter *f, size_t *n);
+
+/* Can these bytes be a state of f? */
+bool set_filter_valid(const struct set_filter *f, const void *state);
 
 #endif

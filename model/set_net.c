@@ -52,12 +52,12 @@ struct set_widths set_widths(const struct set_config *config)
 {
     size_t node = set_node_features(config->n_telemetry, config->flags);
 
-    return (struct set_widths){
-        .node_in = node,
-        .gn_in = 2 * config->hidden + node,
-        .gg_in = config->hidden + 2,
-        .w1_in = 3 * config->hidden + SET_WORKER_FEATURES,
-        .n1_in = 2 * config->hidden + node};
+    return (struct set_widths){.node_in = node,
+                               .gn_in = 2 * config->hidden + node,
+                               .gg_in = config->hidden + 2,
+                               .w1_in =
+                                   3 * config->hidden + SET_WORKER_FEATURES,
+                               .n1_in = 2 * config->hidden + node};
 }
 
 enum dsgd_err set_net_create(const struct set_config *config,
@@ -154,9 +154,9 @@ void set_net_init(struct set_net *net, uint64_t seed)
     for (size_t id = 0; id < SET_PARAMS; id++) {
         const struct set_param *p = &net->param[id];
         /* GRUs: 1/sqrt(hidden); layers: 1/sqrt(inputs), also the biases. */
-        size_t fan = id < SET_W1         ? net->config.hidden
-                     : p->n_dims == 2    ? p->shape[1]
-                                         : net->param[id - 1].shape[1];
+        size_t fan = id < SET_W1      ? net->config.hidden
+                     : p->n_dims == 2 ? p->shape[1]
+                                      : net->param[id - 1].shape[1];
         bool last = id == SET_W2 || id == SET_N2 || id == SET_G2;
         bool last_bias = id == SET_W2_B || id == SET_N2_B || id == SET_G2_B;
         float scale = (last ? .2f : last_bias ? 0 : 1) / sqrtf((float)fan);

@@ -67,11 +67,11 @@ struct set_param {
 
 /* Widths that follow from the configuration. */
 struct set_widths {
-    size_t node_in;    /* node features */
-    size_t gn_in;      /* 2 hidden + node features */
-    size_t gg_in;      /* hidden + 2 */
-    size_t w1_in;      /* 3 hidden + worker features */
-    size_t n1_in;      /* 2 hidden + node features */
+    size_t node_in; /* node features */
+    size_t gn_in;   /* 2 hidden + node features */
+    size_t gg_in;   /* hidden + 2 */
+    size_t w1_in;   /* 3 hidden + worker features */
+    size_t n1_in;   /* 2 hidden + node features */
 };
 
 struct set_widths set_widths(const struct set_config *config);

@@ -29,8 +29,7 @@ static void pool_workers(const struct set_net *net, const struct set_input *in,
         float share = 1 / (float)(j - first);
         for (size_t c = 0; c < 2 * h; c++)
             mean[c] *= share;
-        memcpy(mean + 2 * h, feature + i * n_feature,
-               n_feature * sizeof *mean);
+        memcpy(mean + 2 * h, feature + i * n_feature, n_feature * sizeof *mean);
     }
 }
 
@@ -106,8 +105,7 @@ static void trunk(struct set_pass *p, const struct set_net *net,
         pool_nodes(p, net, in, p->hn + (t + 1) * n->nodes * h,
                    in->node_in + t * n->nodes * node_in,
                    p->xg + t * n->clusters * gg.in);
-    run_gru(&gg, n->steps, n->clusters, p->xg, p->gi, p->gh, p->cache_g,
-            p->hg);
+    run_gru(&gg, n->steps, n->clusters, p->xg, p->gi, p->gh, p->cache_g, p->hg);
 }
 
 /* out = tanh(out + a[index]), row by row */
@@ -155,8 +153,8 @@ static void first_layers(struct set_pass *p, const struct set_net *net,
     ops_gemm(false, true, W, hd, SET_WORKER_FEATURES, in->worker,
              SET_WORKER_FEATURES, w1_w + 3 * h, w1, 1, p->tw, hd);
     for (size_t i = 0; i < N; i++) {
-        const float *from = wg + (i / n->nodes * n->clusters +
-                                  in->cluster[i % n->nodes]) * hd;
+        const float *from =
+            wg + (i / n->nodes * n->clusters + in->cluster[i % n->nodes]) * hd;
         for (size_t c = 0; c < hd; c++)
             wn[i * hd + c] += from[c];
     }

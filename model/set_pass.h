@@ -18,12 +18,12 @@ struct set_size {
 
 struct set_input {
     struct set_size n;
-    const uint32_t *node;     /* [W] 0..N-1, ascending, each used */
-    const uint32_t *cluster;  /* [N] 0..B-1, ascending, each used */
-    const float *worker;      /* [T][W][12] */
-    const float *node_in;     /* [T][N][node features] */
-    const float *anchor;      /* [T][W][4] */
-    const float *log_sd;      /* [T][W] */
+    const uint32_t *node;    /* [W] 0..N-1, ascending, each used */
+    const uint32_t *cluster; /* [N] 0..B-1, ascending, each used */
+    const float *worker;     /* [T][W][12] */
+    const float *node_in;    /* [T][N][node features] */
+    const float *anchor;     /* [T][W][4] */
+    const float *log_sd;     /* [T][W] */
 };
 
 /* What the heads say, and in backward passes dLoss/d of it; struct predictive's

@@ -43,13 +43,14 @@ struct timing_model {
     size_t n_meta;
     struct timing_meta {
         char *key, *value;
-    } *meta;
+    } * meta;
 };
 
 /* First member of each kind's state. */
 struct timing {
     const struct timing_model *model;
     size_t n, n_nodes;
+    uint64_t fingerprint; /* of what a saved state must agree with */
 };
 
 extern const struct timing_kind timing_kind_set, timing_kind_dmm;
@@ -59,6 +60,10 @@ extern const struct timing_kind timing_kind_set, timing_kind_dmm;
 enum dsgd_err timing_model_set_features(struct timing_model *m, size_t n,
                                         const char *const *name,
                                         struct dsgd_error *err);
+
+/* u0, u1, ... */
+enum dsgd_err timing_model_name_features(struct timing_model *m, size_t n,
+                                         struct dsgd_error *err);
 
 /* The same from the metadata of a file: "features", names with commas between;
  * without, u0, u1, ...  n is how many the weights are for.  Also takes over all
@@ -72,6 +77,9 @@ enum dsgd_err timing_model_read_meta(struct timing_model *m, const char *path,
 enum dsgd_err timing_model_set_meta(struct timing_model *m, const char *key,
                                     const char *value, struct dsgd_error *err);
 const char *timing_model_meta(const struct timing_model *m, const char *key);
+
+/* A hash to make fingerprints of, FNV-1a; start with seed 0. */
+uint64_t timing_hash(uint64_t seed, const void *bytes, size_t n);
 
 /* What a kind's free calls for the part that it shares. */
 void timing_model_release(struct timing_model *m);

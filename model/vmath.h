@@ -155,8 +155,8 @@ VM_INLINE float vm_normal_pdf(float a)
 {
     float high = vm_from_bits(vm_bits(a) & 0xfffff000u);
 
-    return .39894228f * vm_exp_sum(-.5f * high * high,
-                                   -.5f * (a - high) * (a + high));
+    return .39894228f *
+           vm_exp_sum(-.5f * high * high, -.5f * (a - high) * (a + high));
 }
 
 /* 1 - Phi(z) */

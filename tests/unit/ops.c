@@ -35,8 +35,7 @@ static double map_error(ops_map_fn *fast, ops_map_fn *slow, float lo, float hi,
     for (size_t i = 0; i < POINTS; i++) {
         double e =
             fabs((double)got[i] - want[i]) / (fabs((double)want[i]) + floor);
-        if (!(e <= worst))
-            worst = e;
+        worst = e > worst || isnan(e) ? e : worst;
     }
     return worst;
 }
@@ -135,8 +134,7 @@ static void test_gemm(void)
         ops_gemm_ref(ta, tb, m, n, k, a, 70, b, 70, beta, want, 70);
         for (size_t j = 0; j < m * 70; j++) {
             double e = fabs((double)got[j] - want[j]);
-            if (!(e <= worst))
-                worst = e;
+            worst = e > worst || isnan(e) ? e : worst;
         }
     }
     near(worst, 0, 1e-5, "products of all shapes, with gaps between rows");
@@ -156,8 +154,7 @@ static double check_grad(double (*f)(void), float *x, const float *g, size_t n)
         h -= x[i];
         x[i] = keep;
         double e = fabs((up - down) / h - g[i]);
-        if (!(e <= worst))
-            worst = e;
+        worst = e > worst || isnan(e) ? e : worst;
     }
     return worst;
 }
