@@ -9,7 +9,7 @@
 #include "error.h"
 #include "timing.h"
 
-enum { APPLICATION = 0x44534744, VERSION = 1, MOST_WORKERS = 1000000 };
+enum { APPLICATION = 0x44534744, SCHEMA = 1, MOST_WORKERS = 1000000 };
 
 struct reader {
     sqlite3 *db;
@@ -69,7 +69,7 @@ static enum dsgd_err row_application(struct reader *r, sqlite3_stmt *s)
 
 static enum dsgd_err row_version(struct reader *r, sqlite3_stmt *s)
 {
-    return sqlite3_column_int64(s, 0) == VERSION
+    return sqlite3_column_int64(s, 0) == SCHEMA
                ? DSGD_OK
                : foreign(r, "a record of another version");
 }
