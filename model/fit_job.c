@@ -1,5 +1,6 @@
 #include "fit_job.h"
 
+#include <cblas.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -290,6 +291,8 @@ enum dsgd_err fit_job(const struct fit_options *opt, FILE *out,
     struct job j = {.opt = opt, .out = out, .stop = stop};
     enum dsgd_err rc = DSGD_OK;
 
+    /* The same bits whatever the machine has; the products are small. */
+    openblas_set_num_threads(1);
     fit_progress_init(&j.progress, out, opt->progress);
     if (opt->output &&
         asprintf(&j.checkpoint, "%s.checkpoint", opt->output) < 0) {

@@ -156,7 +156,16 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Close a step after its c fastest. */
+/* A worker cut in the step before may still be at its old batch, and sit this
+ * step out. */
+static bool sits_out(const struct fit_trace *t, size_t step, size_t j,
+                     struct rng *r)
+{
+    return t->status[(step - 1) * t->n + j] == TIMING_CENSORED &&
+           rng_uniform(r) < .25;
+}
+
+/* Close a step, not the first, after its c fastest. */
 static void cut_row(struct fit_trace *t, size_t step, float *sorted, size_t c,
                     bool progress, struct rng *r)
 {
@@ -166,6 +175,10 @@ static void cut_row(struct fit_trace *t, size_t step, float *sorted, size_t c,
     memcpy(sorted, y, t->n * sizeof *y);
     qsort(sorted, t->n, sizeof *sorted, ascending);
     for (size_t j = 0; j < t->n; j++) {
+        if (sits_out(t, step, j, r)) {
+            status[j] = TIMING_NONE;
+            continue;
+        }
         if (!(y[j] > sorted[c - 1]) || status[j] != TIMING_EXACT)
             continue;
         status[j] = progress ? TIMING_PROGRESS : TIMING_CENSORED;

@@ -69,7 +69,8 @@ enum dsgd_err fit_pool_synth(struct fit_pool *pool, const struct fit_synth *s,
                              struct dsgd_error *err);
 
 /* Cut what is seen of a trace at random closes, as if a rule had: late workers
- * are censored there or, when progress, estimated with 10 % error. */
+ * are censored there, and a fourth of them sits out the next step, or, when
+ * progress, are estimated with 10 % error. */
 void fit_trace_cut(struct fit_trace *t, bool progress, struct rng *r);
 
 /* Steps of all traces. */
