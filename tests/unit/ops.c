@@ -33,8 +33,8 @@ static double map_error(ops_map_fn *fast, ops_map_fn *slow, float lo, float hi,
     fast(POINTS, x, got);
     slow(POINTS, x, want);
     for (size_t i = 0; i < POINTS; i++) {
-        double e =
-            fabs((double)got[i] - want[i]) / (fabs((double)want[i]) + floor);
+        double gap = fabs((double)got[i] - want[i]);
+        double e = gap == 0 ? 0 : gap / (fabs((double)want[i]) + floor);
         worst = e > worst || isnan(e) ? e : worst;
     }
     return worst;
