@@ -297,6 +297,13 @@ bool dynamic_start(struct dynamic *d, size_t worker, double at_s)
     return true;
 }
 
+double dynamic_latest_start_s(const struct dynamic *d, size_t worker)
+{
+    if (d->core.step < d->spec.warmup || d->spec.dry)
+        return INFINITY;
+    return live_latest_start_s(d->live, worker);
+}
+
 void dynamic_arrive(struct dynamic *d, size_t worker, double duration_s,
                     double at_s)
 {

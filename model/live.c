@@ -192,13 +192,19 @@ void live_lagging(struct live *l, size_t worker, double expected_lag_s)
     live_table_row(&l->table, worker, expected_lag_s);
 }
 
+double live_latest_start_s(const struct live *l, size_t worker)
+{
+    double plan = isnan(l->planned_s) ? l->close_s : l->planned_s;
+    if (l->mode != LIVE_BUSY || !l->planned || isnan(plan))
+        return INFINITY;
+    return REALIGN * plan - l->median_s[worker];
+}
+
 /* A worker that starts at at_s comes too late for the planned close, and would
  * be late again after it. */
 static bool sits_out(const struct live *l, size_t worker, double at_s)
 {
-    double plan = isnan(l->planned_s) ? l->close_s : l->planned_s;
-    return l->mode == LIVE_BUSY && l->planned &&
-           at_s + l->median_s[worker] > REALIGN * plan;
+    return at_s > live_latest_start_s(l, worker);
 }
 
 bool live_start(struct live *l, size_t worker, double at_s)

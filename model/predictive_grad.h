@@ -22,7 +22,8 @@ size_t predictive_grad_work(size_t n, size_t n_nodes);
  *                all exact
  *   scale   in   the gradient is multiplied by it
  *   d       out  overwritten; NULL: not wanted
- *   work    out  [predictive_grad_work]; may be NULL when d is
+ *   work    out  [predictive_grad_work], aligned as a double; may be NULL
+ *                when d is
  * Local, no allocation. */
 double predictive_loglik_grad(const struct predictive *p, const float *y,
                               const uint8_t *status, float scale,

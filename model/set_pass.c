@@ -279,7 +279,7 @@ static size_t forward_pieces(struct set_pass *p, const struct set_size *n,
 static size_t backward_pieces(struct set_pass *p, const struct set_size *n,
                               size_t most, struct piece *piece)
 {
-    size_t h = p->config.hidden, i = 0;
+    size_t h = p->config.hidden, hd = p->config.head, i = 0;
     size_t W = n->steps * n->workers, N = n->steps * n->nodes;
     size_t B = n->steps * n->clusters;
 
@@ -293,6 +293,9 @@ static size_t backward_pieces(struct set_pass *p, const struct set_size *n,
     piece[i++] = (struct piece){&p->dxg, B * p->width.gg_in};
     piece[i++] = (struct piece){&p->dgh, n->steps * most * 3 * h};
     piece[i++] = (struct piece){&p->dh, most * h};
+    piece[i++] = (struct piece){&p->dt, n->steps * most * hd};
+    piece[i++] = (struct piece){&p->dpart_n, N * hd};
+    piece[i++] = (struct piece){&p->dpart_g, B * hd};
     return i + output_pieces(&p->d_out, n, piece + i);
 }
 

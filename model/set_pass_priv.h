@@ -33,13 +33,16 @@ struct set_pass {
     float *cache_n; /* [T][N][4H] */
     float *cache_g; /* [T][B][4H] */
     struct set_output d_out;
-    float *dhw; /* [T][W][H] */
-    float *dhn; /* [T][N][H] */
-    float *dhg; /* [T][B][H] */
-    float *dxn; /* [T][N][2H + node features] */
-    float *dxg; /* [T][B][H + 2] */
-    float *dgh; /* [T][max(W, N, B)][3H]; gi serves as dgi */
-    float *dh;  /* [max(W, N, B)][H] carried from step to step */
+    float *dhw;     /* [T][W][H] */
+    float *dhn;     /* [T][N][H] */
+    float *dhg;     /* [T][B][H] */
+    float *dxn;     /* [T][N][2H + node features] */
+    float *dxg;     /* [T][B][H + 2] */
+    float *dgh;     /* [T][max(W, N, B)][3H]; gi serves as dgi */
+    float *dh;      /* [max(W, N, B)][H] carried from step to step */
+    float *dt;      /* [T][max(W, N, B)][D] of a head's hidden layer */
+    float *dpart_n; /* [T][N][D] */
+    float *dpart_g; /* [T][B][D] */
 };
 
 /* From the heads' outputs o to the predictive's terms, and back: do from dLoss/d
