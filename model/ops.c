@@ -9,6 +9,9 @@
 /* Below so many multiplications a call to OpenBLAS costs more than it saves. */
 enum { SMALL_PRODUCT = 4096, SMALL_K = 512 };
 
+/* Up to so many OpenBLAS uses one thread. */
+enum { ONE_THREAD = 1 << 18 };
+
 /* Rows of B are added up, so that the inner loop runs over n. */
 VM_CLONES
 static void small_b(bool trans_a, size_t m, size_t n, size_t k, const float *a,
@@ -55,26 +58,59 @@ static void small_dot(size_t m, size_t n, size_t k, const float *a, size_t lda,
     }
 }
 
+struct product {
+    bool trans_a, trans_b;
+    size_t m, n, k, lda, ldb, ldc;
+};
+
+/* Halve the longest side until OpenBLAS stays on this thread and takes the
+ * kernels that do not copy: beside workers that compute, more threads would
+ * only be in the way, and the bits do not depend on how many there are. */
+static void split(const struct product *p, const float *a, const float *b,
+                  float beta, float *c)
+{
+    struct product half = *p, rest = *p;
+    size_t *cut = p->m >= p->n && p->m >= p->k ? &half.m
+                  : p->n >= p->k               ? &half.n
+                                               : &half.k;
+
+    if (p->m * p->n * p->k <= ONE_THREAD) {
+        cblas_sgemm(CblasRowMajor, p->trans_a ? CblasTrans : CblasNoTrans,
+                    p->trans_b ? CblasTrans : CblasNoTrans, (blasint)p->m,
+                    (blasint)p->n, (blasint)p->k, 1, a, (blasint)p->lda, b,
+                    (blasint)p->ldb, beta, c, (blasint)p->ldc);
+        return;
+    }
+    size_t at = *cut = *cut > 32 ? (*cut / 2 + 15) / 16 * 16 : *cut / 2;
+    split(&half, a, b, beta, c);
+    if (cut == &half.m) {
+        rest.m -= at;
+        split(&rest, a + (p->trans_a ? at : at * p->lda), b, beta,
+              c + at * p->ldc);
+    } else if (cut == &half.n) {
+        rest.n -= at;
+        split(&rest, a, b + (p->trans_b ? at * p->ldb : at), beta, c + at);
+    } else {
+        rest.k -= at;
+        split(&rest, a + (p->trans_a ? at * p->lda : at),
+              b + (p->trans_b ? at : at * p->ldb), 1, c);
+    }
+}
+
 void ops_gemm(bool trans_a, bool trans_b, size_t m, size_t n, size_t k,
               const float *a, size_t lda, const float *b, size_t ldb,
               float beta, float *c, size_t ldc)
 {
     if (m == 0 || n == 0)
         return;
-    if (k <= SMALL_K && m * n * k <= SMALL_PRODUCT) {
-        if (!trans_b) {
-            small_b(trans_a, m, n, k, a, lda, b, ldb, beta, c, ldc);
-            return;
-        }
-        if (!trans_a) {
-            small_dot(m, n, k, a, lda, b, ldb, beta, c, ldc);
-            return;
-        }
-    }
-    cblas_sgemm(CblasRowMajor, trans_a ? CblasTrans : CblasNoTrans,
-                trans_b ? CblasTrans : CblasNoTrans, (blasint)m, (blasint)n,
-                (blasint)k, 1, a, (blasint)lda, b, (blasint)ldb, beta, c,
-                (blasint)ldc);
+    bool small = k <= SMALL_K && m * n * k <= SMALL_PRODUCT;
+    if (small && !trans_b)
+        small_b(trans_a, m, n, k, a, lda, b, ldb, beta, c, ldc);
+    else if (small && !trans_a)
+        small_dot(m, n, k, a, lda, b, ldb, beta, c, ldc);
+    else
+        split(&(struct product){trans_a, trans_b, m, n, k, lda, ldb, ldc}, a, b,
+              beta, c);
 }
 
 void ops_gemm_ref(bool trans_a, bool trans_b, size_t m, size_t n, size_t k,

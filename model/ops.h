@@ -17,7 +17,8 @@
  *   b     in      [k][n], or [n][k] when trans_b; rows ldb apart
  *   beta          0: c is not read
  *   c     in out  [m][n], rows ldc apart
- * Small products by a loop of our own, others by OpenBLAS. */
+ * Small products by a loop of our own, others by OpenBLAS, on this thread only,
+ * however many it may use. */
 typedef void ops_gemm_fn(bool trans_a, bool trans_b, size_t m, size_t n,
                          size_t k, const float *a, size_t lda, const float *b,
                          size_t ldb, float beta, float *c, size_t ldc);

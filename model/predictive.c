@@ -51,8 +51,7 @@ VM_INLINE void sum_components(float e[K][GM], float *out)
 {
 #pragma omp simd
     for (size_t q = 0; q < GM; q++) {
-        float top = e[0][q] > e[1][q] ? e[0][q] : e[1][q];
-        top = top > e[2][q] ? top : e[2][q];
+        float top = vm_max(vm_max(e[0][q], e[1][q]), e[2][q]);
         float a = vm_exp(e[0][q] - top), b = vm_exp(e[1][q] - top);
         float c = vm_exp(e[2][q] - top), sum = (a + b) + c;
         float inverse = 1 / sum;

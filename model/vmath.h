@@ -10,18 +10,16 @@
 #ifndef DSGD_VMATH_H
 #define DSGD_VMATH_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
 /* One version of a function for each kind of processor, chosen when the
- * program starts.  Sanitizers do not stand resolvers that run that early. */
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define VM_NO_CLONES
-#endif
-#endif
-#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && \
-    !defined(VM_NO_CLONES)
+ * program starts.  Not under the address sanitizer, which does not stand
+ * resolvers that run that early, nor by clang, whose names for the versions do
+ * not fit callers in other files. */
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
+    !defined(__SANITIZE_ADDRESS__)
 #define VM_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
 #define VM_CLONES
@@ -43,15 +41,29 @@ VM_INLINE uint32_t vm_bits(float x)
     return bits;
 }
 
+/* c ? a : b in straight-line code: a conditional expression may become a branch,
+ * which keeps a loop from being vectorised. */
+VM_INLINE float vm_select(bool c, float a, float b)
+{
+    uint32_t mask = -(uint32_t)c;
+    return vm_from_bits((vm_bits(a) & mask) | (vm_bits(b) & ~mask));
+}
+
+/* b when a is NaN */
+VM_INLINE float vm_max(float a, float b)
+{
+    return vm_select(a > b, a, b);
+}
+
 /* exp(x + low), |low| <= .06: x reduced to |r| <= ln 2 / 2 (Cody & Waite), a
  * polynomial, a power of two.  0 below -87.3, 2.4e38 above 88.37. */
 VM_INLINE float vm_exp_sum(float x, float low)
 {
     const float round = 12582912.f; /* 1.5 * 2^23: the sum's low bits are n */
-    float keep = x < -87.3f ? 0.f : 1.f;
+    float keep = vm_select(x < -87.3f, 0, 1);
 
-    x = x < -87.3f ? -87.3f : x;
-    x = x > 88.37f ? 88.37f : x;
+    x = vm_select(x < -87.3f, -87.3f, x);
+    x = vm_select(x > 88.37f, 88.37f, x);
     float shifted = x * 1.44269504f + round;
     float n = shifted - round;
     float r = ((x - n * .693359375f) - n * -2.12194440e-4f) + low;
@@ -71,11 +83,12 @@ VM_INLINE float vm_exp(float x)
     return vm_exp_sum(x, 0);
 }
 
-/* x > 0 and normal; smaller ones count as 1.2e-38. */
+/* x > 0, normal and finite; smaller ones count as 1.2e-38. */
 VM_INLINE float vm_log(float x)
 {
-    x = x < 1.17549435e-38f ? 1.17549435e-38f : x;
-    uint32_t bits = vm_bits(x);
+    int32_t clipped = (int32_t)vm_bits(x);
+    clipped = clipped < 0x800000 ? 0x800000 : clipped;
+    uint32_t bits = (uint32_t)clipped;
     /* m in [sqrt 1/2, sqrt 2) */
     uint32_t shifted = bits - 0x3f3504f3u;
     float n = (float)((int32_t)shifted >> 23);
@@ -92,7 +105,7 @@ VM_INLINE float vm_log(float x)
     float z = m * m;
     float y = m * z * p + n * -2.12194440e-4f - .5f * z;
     y = m + y + n * .693359375f;
-    return x != x ? x : y;
+    return y + (x - x);
 }
 
 VM_INLINE float vm_abs(float x)
@@ -115,19 +128,17 @@ VM_INLINE float vm_tanh(float x)
     p = p * z + 1.33314422036e-1f;
     p = p * z - 3.33332819422e-1f;
     float near = p * z * x + x;
-    far = x < 0 ? -far : far;
-    return a < .625f ? near : far;
+    return vm_select(a < .625f, near, vm_select(x < 0, -far, far));
 }
 
-/* log(1 + e^x) = max(x, 0) + log(1 + u), u = e^-|x|; the quotient mends the
- * rounding of 1 + u. */
+/* log(1 + e^x) = max(x, 0) + log(1 + u), u = e^-|x|; what 1 + u loses by
+ * rounding is added to first order. */
 VM_INLINE float vm_softplus(float x)
 {
     float u = vm_exp(-vm_abs(x)), w = 1.f + u;
-    float l = vm_log(w) * (u / (w == 1.f ? 1.f : w - 1.f));
+    float lost = u - (w - 1.f);
 
-    l = w == 1.f ? u : l;
-    return (x > 0 ? x : 0) + l;
+    return vm_max(x, 0) + (vm_log(w) + lost / w);
 }
 
 /* Mills' ratio (1 - Phi(a)) / phi(a), a >= 0: a polynomial in (a - 3)/(a + 3)
@@ -164,21 +175,21 @@ VM_INLINE float vm_normal_sf(float z)
 {
     float a = vm_abs(z);
 
-    a = a > 14.f ? 14.f : a;
+    a = vm_select(a > 14.f, 14.f, a);
     float q = vm_normal_pdf(a) * vm_mills(a);
-    return z < 0 ? 1.f - q : q;
+    return vm_select(z < 0, 1.f - q, q);
 }
 
 /* log(1 - Phi(z)) for any z, and phi(z) / (1 - Phi(z)). */
 VM_INLINE float vm_normal_log_sf(float z, float *hazard)
 {
     float a = vm_abs(z), mills = vm_mills(a);
-    float phi = vm_normal_pdf(a > 14.f ? 14.f : a);
+    float phi = vm_normal_pdf(vm_select(a > 14.f, 14.f, a));
     float below = 1.f - phi * mills; /* for z < 0 */
     float far = -.5f * a * a - .918938533f + vm_log(mills);
-    float near = vm_log(z < 0 ? below : 1.f);
-    *hazard = z < 0 ? phi / below : 1.f / mills;
-    return z < 0 ? near : far;
+    float near = vm_log(vm_select(z < 0, below, 1.f));
+    *hazard = vm_select(z < 0, phi / below, 1.f / mills);
+    return vm_select(z < 0, near, far);
 }
 
 #endif

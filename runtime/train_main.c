@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "dsgd_mpi.h"
 #include "error.h"
@@ -104,8 +105,13 @@ static enum dsgd_err work(struct worker *w, struct dsgd *d,
     if (rc == DSGD_OK)
         rc = write_report(w, d, err);
     enum dsgd_err closed = dsgd_close(d);
-    if (rc == DSGD_OK && closed != DSGD_OK)
-        rc = error_set(err, closed, "the run could not be closed in order");
+    if (rc == DSGD_OK && closed != DSGD_OK) {
+        rc =
+            error_set(err, closed,
+                      "rank %d: the run could not be closed in order", w->rank);
+        if (w->rank != 0) /* which speaks for itself, below */
+            complain(err);
+    }
     return rc;
 }
 
@@ -144,6 +150,8 @@ int main(int argc, char **argv)
     if (rc != DSGD_OK) {
         if (is_speaker())
             complain(&err);
+        else /* mpirun ends all of them with the first: let it speak */
+            sleep(1);
         return rc;
     }
     rc = run(&w, &err);

@@ -50,16 +50,16 @@ static const struct row table[] = {
     {"batch", "N", COUNT, AT(batch), 1, 65536, NULL, "32",
      "samples of one worker's share of a step"},
     {"micro-batches", "M", COUNT, AT(micro_batches), 1, 65536, NULL, "4",
-     "parts of a batch; between them a cut worker stops"},
+     "parts of a batch, to stop after when cut"},
     {"lr", "RATE", REAL, AT(lr), 0, 1e6, NULL, "0.05", "peak learning rate"},
     {"momentum", "M", REAL, AT(momentum), 0, 0.9999, NULL, "0.9",
      "of stochastic gradient descent"},
     {"schedule", "NAME", CHOICE, AT(schedule), 0, 0, schedule_names, "cosine",
-     "of the learning rate: constant, step or cosine"},
+     "constant, step or cosine"},
     {"warmup", "EPOCHS", REAL, AT(warmup_epochs), 0, 1e6, NULL, "0.2",
-     "the learning rate rises over so many epochs"},
+     "over which the learning rate rises"},
     {"seed", "N", COUNT, AT(seed), 0, 9e15, NULL, "1",
-     "of the parameters and the order of the samples"},
+     "of parameters and the order of samples"},
     {"train-samples", "N", COUNT, AT(train_samples), 0, 1e9, NULL, "0",
      "use the first N training images; 0: all"},
     {"eval-batch", "N", COUNT, AT(eval_batch), 1, 65536, NULL, "50",
@@ -71,12 +71,15 @@ static const struct row table[] = {
     {"loss-curve", "FILE", TEXT, AT(loss_curve), 0, 0, NULL, NULL,
      "write a CSV line a step"},
     {"straggle", "RANK:FACTOR,...", STRAGGLE, AT(straggle), 0, 0, NULL, NULL,
-     "testing aid: sleep, so that a rank takes FACTOR times as long"},
+     "testing aid: take FACTOR times as long"},
     {"help", NULL, FLAG, AT(help), 0, 0, NULL, NULL, "print this and exit"},
     {"version", NULL, FLAG, AT(version), 0, 0, NULL, NULL,
      "print the version and exit"},
 };
-enum { N_ROWS = sizeof table / sizeof table[0] };
+enum {
+    N_ROWS = sizeof table / sizeof table[0],
+    HELP_WIDTH = 45 /* columns of a help text and its default */
+};
 
 static const struct row *find(const char *name, size_t length)
 {
@@ -261,6 +264,8 @@ void train_options_help(FILE *out)
         snprintf(left, sizeof left, "--%s%s%s", r->name, r->arg ? " " : "",
                  r->arg ? r->arg : "");
         fprintf(out, "  %-28s %s", left, r->help);
+        if (r->initial && strlen(r->help) + strlen(r->initial) > HELP_WIDTH)
+            fprintf(out, "\n%31s", "");
         if (r->initial)
             fprintf(out, " [%s]", r->initial);
         fprintf(out, "\n");

@@ -119,7 +119,7 @@ enum dsgd_err dsgd_next_mean(struct dsgd *d, struct dsgd_mean *mean)
                                .epoch = d->epoch,
                                .samples = d->samples,
                                .contributors = 1,
-                               .lr_scale = 1,
+                               .lr_scale = d->plan.standstill ? 0 : 1,
                                .epoch_end = d->epoch_ended};
     if (d->epoch_ended) {
         d->epoch++;

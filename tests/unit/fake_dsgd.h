@@ -13,6 +13,7 @@ struct fake_plan {
     uint64_t resync_at;     /* before this step's mean the registered state is
                                overwritten by itself; 0: never */
     uint64_t fail_at;       /* dsgd_reduce fails; 0: never */
+    bool standstill;        /* scale every learning rate by 0 */
 };
 
 /* What was seen. */

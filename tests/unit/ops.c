@@ -140,6 +140,41 @@ static void test_gemm(void)
     near(worst, 0, 1e-5, "products of all shapes, with gaps between rows");
 }
 
+/* Products that are split on each of their sides. */
+static void test_large_gemm(void)
+{
+    static const size_t shape[][3] = {
+        {5000, 9, 17}, {11, 3001, 33}, {17, 13, 4999}, {130, 131, 132}};
+    enum { MOST = 5000 * 33 };
+    float *a = malloc(MOST * sizeof *a), *b = malloc(MOST * sizeof *b);
+    float *got = malloc(MOST * sizeof *got),
+          *want = malloc(MOST * sizeof *want);
+    double worst = 0;
+
+    fill(a, MOST);
+    fill(b, MOST);
+    for (size_t i = 0; i < 4 * 8; i++) {
+        size_t m = shape[i / 8][0], n = shape[i / 8][1], k = shape[i / 8][2];
+        bool ta = i & 1, tb = i & 2;
+        float beta = i & 4 ? 1 : 0;
+        fill(want, m * n);
+        for (size_t j = 0; j < m * n; j++)
+            got[j] = beta != 0 ? want[j] : NAN;
+        ops_gemm(ta, tb, m, n, k, a, ta ? m : k, b, tb ? k : n, beta, got, n);
+        ops_gemm_ref(ta, tb, m, n, k, a, ta ? m : k, b, tb ? k : n, beta, want,
+                     n);
+        for (size_t j = 0; j < m * n; j++) {
+            double e = fabs((double)got[j] - want[j]);
+            worst = e > worst || isnan(e) ? e : worst;
+        }
+    }
+    near(worst, 0, 1e-4, "large products");
+    free(a);
+    free(b);
+    free(got);
+    free(want);
+}
+
 /* Central differences of f over n parameters x against the gradient g. */
 static double check_grad(double (*f)(void), float *x, const float *g, size_t n)
 {
@@ -290,6 +325,7 @@ int main(void)
     test_special_values();
     test_hazard();
     test_gemm();
+    test_large_gemm();
     test_linear_gradient();
     test_gru_gradient();
     test_map_gradients();

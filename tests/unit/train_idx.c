@@ -5,6 +5,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "scratch.h"
 #include "tap.h"
 #include "train_data.h"
 
@@ -273,8 +274,7 @@ static void test_data(void)
 
 int main(void)
 {
-    if (!mkdtemp(dir))
-        return 1;
+    scratch_dir(dir);
     test_good("");
     test_good(".gz");
     test_missing();
@@ -282,7 +282,5 @@ int main(void)
     test_short();
     test_short_gz();
     test_data();
-    wipe();
-    rmdir(dir);
     return done();
 }

@@ -3,8 +3,8 @@
 #include "train_loop.h"
 
 #include <jansson.h>
-#include <unistd.h>
 
+#include "scratch.h"
 #include "tap.h"
 #include "fake_dsgd.h"
 
@@ -149,10 +149,15 @@ static void test_learns(const char *model, const char *samples, double least)
     json_t *json = summary();
     json_t *epochs = json_object_get(json, "epochs");
     is_int((long long)json_array_size(epochs), 4, "an entry an epoch");
+    json_t *end = json_array_get(epochs, 3);
+    ok(json_integer_value(json_object_get(end, "epoch")) == 3 &&
+           json_integer_value(json_object_get(end, "steps")) == steps / 4 &&
+           json_integer_value(json_object_get(end, "unique_samples")) ==
+               steps * 10,
+       "of that epoch alone");
     double first = json_number_value(
         json_object_get(json_array_get(epochs, 0), "train_loss"));
-    double last = json_number_value(
-        json_object_get(json_array_get(epochs, 3), "train_loss"));
+    double last = json_number_value(json_object_get(end, "train_loss"));
     ok(last < 0.7 * first, "%s: the loss falls, %.3f to %.3f", model, first,
        last);
     double accuracy = json_number_value(json_object_get(json, "test_accuracy"));
@@ -229,6 +234,13 @@ static void test_bad_days(void)
     ok(o.rc == DSGD_OK && o.seen.wrong_order == 0, "resynchronised");
     ok(o.checksum == plain, "the same run gives the same bits");
 
+    plan = (struct fake_plan){.standstill = true};
+    o = run(&opt, &plan);
+    struct train_options one = opt;
+    one.max_steps = 1;
+    ok(o.checksum == run(&one, &plan).checksum,
+       "at a learning rate scaled by 0 nothing moves");
+
     plan = (struct fake_plan){.fail_at = 4};
     o = run(&opt, &plan);
     is_int(o.rc, DSGD_E_MPI, "the runtime fails");
@@ -284,15 +296,7 @@ static void test_checksum(void)
 
 int main(void)
 {
-    static const char *const left[] = {"train-images-idx3-ubyte",
-                                       "train-labels-idx1-ubyte",
-                                       "t10k-images-idx3-ubyte",
-                                       "t10k-labels-idx1-ubyte",
-                                       "summary",
-                                       "curve"};
-
-    if (!mkdtemp(dir))
-        return 1;
+    scratch_dir(dir);
     write_set("train", N_TRAIN);
     write_set("t10k", N_TEST);
     test_learns("softmax", "600", 0.8);
@@ -303,8 +307,5 @@ int main(void)
     test_diverges();
     test_files();
     test_checksum();
-    for (size_t i = 0; i < sizeof left / sizeof left[0]; i++)
-        unlink(path_of(left[i]));
-    rmdir(dir);
     return done();
 }

@@ -2,8 +2,8 @@
 #include "train_threads.h"
 
 #include <sys/stat.h>
-#include <unistd.h>
 
+#include "scratch.h"
 #include "tap.h"
 
 static void share(struct train_cpus cpus, size_t want, const char *name)
@@ -127,11 +127,9 @@ static void test_quota(void)
 
 int main(void)
 {
-    if (!mkdtemp(root))
-        return 1;
+    scratch_dir(root);
     test_share();
     test_tasks();
     test_quota();
-    rmdir(root);
     return done();
 }
