@@ -223,6 +223,12 @@ static size_t limit(const struct dynamic *d, size_t c)
     return c < d->working ? c : d->working;
 }
 
+/* Under carry-over the guard is half of lambda. */
+static bool is_cautious(const struct dynamic *d)
+{
+    return d->spec.guard && !d->guard && d->core.carry.cautious;
+}
+
 static void choose_policy(struct dynamic *d)
 {
     d->policy = EXPERTS;
@@ -237,7 +243,7 @@ static void choose_policy(struct dynamic *d)
         d->record.policy = experts_name(d->policy);
     else if (!d->predicted)
         d->record.policy = "full";
-    else if (d->core.carry.cautious && d->spec.guard)
+    else if (is_cautious(d))
         d->record.policy = "cautious";
     else
         d->record.policy = rule_name(d->spec.rule);
@@ -291,6 +297,13 @@ bool dynamic_start(struct dynamic *d, size_t worker, double at_s)
     return true;
 }
 
+double dynamic_latest_start_s(const struct dynamic *d, size_t worker)
+{
+    if (d->core.step < d->spec.warmup || d->spec.dry)
+        return INFINITY;
+    return live_latest_start_s(d->live, worker);
+}
+
 void dynamic_arrive(struct dynamic *d, size_t worker, double duration_s,
                     double at_s)
 {
@@ -323,7 +336,7 @@ void dynamic_leave(struct dynamic *d, size_t worker)
 /* What the model's policy says; the first yes is kept, for its score. */
 static bool model_closes(struct dynamic *d, double now_s, double *next_s)
 {
-    bool close, cautious = d->core.carry.cautious && d->spec.guard;
+    bool close;
 
     if (!d->predicted)
         return false;
@@ -340,7 +353,7 @@ static bool model_closes(struct dynamic *d, double now_s, double *next_s)
         d->would_s = now_s;
         d->would = d->arrived;
     }
-    if (close && cautious && d->spec.rule == RULE_LIVE)
+    if (close && is_cautious(d) && d->spec.rule == RULE_LIVE)
         close = live_recheck(d->live, d->lambda / 2);
     return close;
 }

@@ -70,6 +70,10 @@ void dynamic_begin(struct dynamic *d, const uint8_t *part,
  * LIVE_POLL. */
 bool dynamic_start(struct dynamic *d, size_t worker, double at_s);
 
+/* The latest time at which dynamic_start would return true, as it looks now;
+ * INFINITY: any. */
+double dynamic_latest_start_s(const struct dynamic *d, size_t worker);
+
 /* A worker's whole batch of this step is in.  duration_s: its own, measured
  * from its own start. */
 void dynamic_arrive(struct dynamic *d, size_t worker, double duration_s,

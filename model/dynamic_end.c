@@ -1,11 +1,11 @@
 /* The end of a step: what became of it, and the scores; and the saved state. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "dynamic.h"
 #include "dynamic_priv.h"
 #include "error.h"
+#include "sort.h"
 
 enum { SEED_STEPS = 15 }; /* that the warm-up's throughput counts as */
 
@@ -49,12 +49,6 @@ static double estimate_arrival(struct dynamic *d, size_t i, double log_s,
     return w->last_s;
 }
 
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Fill sorted_s with the arrivals of the working; the rest repeats the last.
  * Returns how many are known, 0 when none. */
 static size_t sort_arrivals(struct dynamic *d, const float *log_s,
@@ -67,7 +61,7 @@ static size_t sort_arrivals(struct dynamic *d, const float *log_s,
         if (at > 0 && isfinite(at))
             d->sorted_s[count++] = at;
     }
-    qsort(d->sorted_s, count, sizeof *d->sorted_s, ascending);
+    sort_doubles(count, d->sorted_s);
     for (size_t i = count; count && i < n; i++)
         d->sorted_s[i] = d->sorted_s[count - 1];
     return count;

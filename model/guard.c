@@ -12,7 +12,7 @@ static const double keep[HORIZONS] = {.95, .985};
 /* An expert takes over when its advantage is Z_ON standard errors and a share
  * ADVANTAGE of a step, and gives back below Z_OFF.  A cut must gain MIN_GAIN. */
 #define Z_ON      2.2
-#define Z_OFF     .5
+#define Z_OFF     1.
 #define ADVANTAGE .004
 #define MIN_GAIN  .003
 #define STEADY    1.3 /* to replace another non-favourite */

@@ -48,6 +48,8 @@ void live_lagging(struct live *l, size_t worker, double expected_lag_s);
  * (realignment: its lag and median duration pass 1.1 times the planned close).
  */
 bool live_start(struct live *l, size_t worker, double at_s);
+/* … the latest time at which live_start would return true; INFINITY. */
+double live_latest_start_s(const struct live *l, size_t worker);
 void live_absent(struct live *l, size_t worker); /* lost, no work, sits out */
 /* … arrived, after duration_s of its own.  Told twice, it counts once. */
 void live_arrive(struct live *l, size_t worker, double duration_s);

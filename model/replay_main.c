@@ -14,6 +14,7 @@
 struct replay {
     struct replay_options opt;
     struct timing_model *set, *dmm;
+    const char **feature; /* telemetry that the set model reads */
     struct trace **trace;
     struct score *score;
     size_t count;
@@ -86,7 +87,7 @@ static enum dsgd_err choose(const struct replay *r, struct score_spec *spec,
 static enum scenario_telemetry telemetry_of(const struct timing_model *m)
 {
     bool lab = m && timing_model_features(m) == 3 &&
-               strcmp(timing_model_feature(m, 0), "load_1") == 0;
+               strcmp(timing_model_feature(m, 0), "u0") == 0;
     return lab ? SCENARIO_LAB3 : SCENARIO_FEATURES;
 }
 
@@ -112,14 +113,28 @@ static enum dsgd_err read_trace(struct replay *r, const char *path,
 {
     struct dsgd_error warning;
     enum dsgd_err rc =
-        trace_read(path, NULL, 0, &r->trace[r->count], &warning, err);
+        trace_read(path, r->feature, r->set ? timing_model_features(r->set) : 0,
+                   &r->trace[r->count], &warning, err);
 
     if (rc != DSGD_OK)
         return rc;
     if (warning.text[0])
-        fprintf(stderr, "dsgd-replay: %s\n", warning.text);
+        fprintf(stderr, "dsgd-replay: warning: %s\n", warning.text);
     r->count++;
     return DSGD_OK;
+}
+
+/* What a trace's telemetry is looked for; without a model the usual names. */
+static bool list_features(struct replay *r)
+{
+    size_t count = r->set ? timing_model_features(r->set) : 0;
+
+    if (!count)
+        return true;
+    r->feature = calloc(count, sizeof *r->feature);
+    for (size_t f = 0; r->feature && f < count; f++)
+        r->feature[f] = timing_model_feature(r->set, f);
+    return r->feature;
 }
 
 static enum dsgd_err get_traces(struct replay *r, struct dsgd_error *err)
@@ -129,7 +144,7 @@ static enum dsgd_err get_traces(struct replay *r, struct dsgd_error *err)
 
     r->trace = calloc(most, sizeof *r->trace);
     r->score = calloc(most, sizeof *r->score);
-    if (!r->trace || !r->score)
+    if (!r->trace || !r->score || !list_features(r))
         return error_set(err, DSGD_E_NOMEM, "no memory");
     for (size_t i = 0; rc == DSGD_OK && i < r->opt.n_synth; i++)
         rc = make_trace(r, r->opt.synth[i], err);
@@ -195,10 +210,11 @@ int main(int argc, char **argv)
         rc = run(&r, &err);
     }
     if (rc != DSGD_OK)
-        fprintf(stderr, "dsgd-replay: %s\n", err.text);
+        fprintf(stderr, "dsgd-replay: error: %s\n", err.text);
     for (size_t i = 0; i < r.count; i++)
         trace_free(r.trace[i]);
     free(r.trace);
+    free(r.feature);
     free(r.score);
     timing_model_free(r.set);
     timing_model_free(r.dmm);

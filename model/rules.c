@@ -1,11 +1,11 @@
 #include "rules.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "error.h"
 #include "rng.h"
+#include "sort.h"
 
 enum { G = PRED_G, M = PRED_M, K = PRED_K };
 
@@ -88,12 +88,6 @@ void rule_sample(const struct predictive *p, uint64_t seed, uint64_t step,
     }
 }
 
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 bool rule_sort(size_t n, size_t n_samples, double *x_s)
 {
     for (size_t i = 0; i < n * n_samples; i++) {
@@ -101,7 +95,7 @@ bool rule_sort(size_t n, size_t n_samples, double *x_s)
             return false;
     }
     for (size_t s = 0; s < n_samples; s++)
-        qsort(x_s + s * n, n, sizeof *x_s, ascending);
+        sort_doubles(n, x_s + s * n);
     return true;
 }
 

@@ -11,7 +11,7 @@
 #include "telemetry_names.h"
 
 static const char *const features8[] = {MODEL_FEATURES};
-static const char *const features3[] = {"load_1", "load_8", "distractor"};
+static const char *const features3[] = {"u0", "u1", "u2"};
 
 /* A trace in the making: duration_s holds log durations. */
 struct making {

@@ -59,8 +59,8 @@ struct scenario {
 
 enum scenario_telemetry {
     SCENARIO_FEATURES, /* telemetry_names.h */
-    SCENARIO_LAB3      /* the prototype's three: load over 1 step, over 8 steps,
-                          a distractor */
+    SCENARIO_LAB3 /* the prototype's three, without names (u0, u1, u2): load
+                          over 1 step, over 8 steps, a distractor */
 };
 
 size_t scenario_names(void);

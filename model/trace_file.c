@@ -151,7 +151,7 @@ static void write_number(FILE *out, double x)
         if (strtod(text, NULL) == x)
             break;
     }
-    fputs(text, out);
+    fprintf(out, "%s", text);
 }
 
 static void write_rows(const struct trace *t, FILE *out)
@@ -169,7 +169,7 @@ static void write_rows(const struct trace *t, FILE *out)
 static void write_name(const struct trace *t, size_t node, FILE *out)
 {
     if (t->node_name)
-        fputs(t->node_name[node], out);
+        fprintf(out, "%s", t->node_name[node]);
     else
         fprintf(out, "n%zu", node);
 }
@@ -186,7 +186,7 @@ static void write_telemetry(const struct trace *t, FILE *out)
 {
     const float *x = t->telemetry;
 
-    fputs("step,node", out);
+    fprintf(out, "step,node");
     for (size_t f = 0; f < t->features; f++)
         fprintf(out, ",%s", t->feature[f]);
     fputc('\n', out);

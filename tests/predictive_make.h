@@ -58,10 +58,9 @@ __attribute__((unused)) static void made_init(struct made *m, size_t n,
         m->tail[g * 2] = m->tail[g * 2 + 1] = g == 5 ? 2 : 0;
     }
     m->p = (struct predictive){
-        n,          nodes,         m->node,         m->mu,
-        m->log_sd,  m->log_w,      m->node_shift,   m->node_log_p,
-        m->node_tail, m->shift,    m->log_p,        m->tail,
-        m->scale,
+        n,        nodes,         m->node,       m->mu,        m->log_sd,
+        m->log_w, m->node_shift, m->node_log_p, m->node_tail, m->shift,
+        m->log_p, m->tail,       m->scale,
     };
 }
 
