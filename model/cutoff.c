@@ -121,11 +121,6 @@ static enum dsgd_err check_spec(const struct cutoff_spec *spec,
                          "--dsgd-min: %zu is more than the %zu workers that "
                          "there are",
                          min, n_workers);
-    if (spec->mode == CUTOFF_DYNAMIC || spec->mode == CUTOFF_DRY)
-        return error_set(err, DSGD_E_NOMODEL,
-                         "--dsgd-cutoff: %s needs a timing model and none is "
-                         "installed; use full, static:K or order",
-                         spec->mode == CUTOFF_DRY ? "dry" : "dynamic");
     if (spec->mode == CUTOFF_REPLAY)
         return error_set(err, DSGD_E_USAGE,
                          "--dsgd-cutoff: replay:FILE is not supported by this "

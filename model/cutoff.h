@@ -51,8 +51,9 @@ struct cutoff;
  *   min        in   a step is never cut below; 0: no limit
  *   window     in   steps that `order` looks back at; 0: the default, 10
  *   c          out  NULL on error; frees with cutoff_destroy
- * Errors: DSGD_E_USAGE (K or min larger than n_workers), DSGD_E_NOMODEL
- * (dynamic and dry need a timing model), DSGD_E_NOMEM, DSGD_E_RANGE. */
+ * dynamic and dry wait for all here: dynamic.h decides.
+ * Errors: DSGD_E_USAGE (K or min larger than n_workers), DSGD_E_NOMEM,
+ * DSGD_E_RANGE. */
 enum dsgd_err cutoff_create(const struct cutoff_spec *spec, size_t n_workers,
                             size_t min, size_t window, struct cutoff **c,
                             struct dsgd_error *err);

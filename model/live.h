@@ -23,16 +23,20 @@ enum live_late {
     LIVE_POLL   /* a cut worker stops at its next micro-batch */
 };
 
-/* Allocates all that later calls need.  min_share: a step is not closed below
- * this share of n (.1).  Errors: DSGD_E_NOMEM, DSGD_E_RANGE. */
+/* Allocates all that later calls need.
+ *   node       in  [n] ascending; copied
+ *   min_share  in  0..1: a step is not closed below this share of n (.1)
+ *   min_count  in  nor below this count (0)
+ * Errors: DSGD_E_NOMEM, DSGD_E_RANGE. */
 enum dsgd_err live_create(size_t n, size_t n_nodes, const uint32_t *node,
-                          double min_share, struct live **l,
+                          double min_share, size_t min_count, struct live **l,
                           struct dsgd_error *err);
 void live_free(struct live *l);
 
 /* A step is about to start: build the time grid and the survival table from the
  * predictive.  The costly part; runs while the workers compute.
- *   p     in   NULL: nothing is predicted, the step waits for all
+ *   p     in   NULL: nothing is predicted, the step waits for all.  Must hold
+ *              until the step is over
  *   late  in   what a cut worker does
  * Local, no allocation. */
 void live_plan(struct live *l, const struct predictive *p, enum live_late late);
@@ -41,21 +45,54 @@ void live_plan(struct live *l, const struct predictive *p, enum live_late late);
  * Every worker starts at 0 unless told otherwise. */
 void live_lagging(struct live *l, size_t worker, double expected_lag_s);
 /* … is free and may start now.  Returns false when it should sit the step out
- * (realignment: its lag and median duration pass 1.1 times the planned close). */
+ * (realignment: its lag and median duration pass 1.1 times the planned close).
+ */
 bool live_start(struct live *l, size_t worker, double at_s);
+/* … the latest time at which live_start would return true; INFINITY. */
+double live_latest_start_s(const struct live *l, size_t worker);
 void live_absent(struct live *l, size_t worker); /* lost, no work, sits out */
-void live_arrive(struct live *l, size_t worker, double duration_s, double at_s);
+/* … arrived, after duration_s of its own.  Told twice, it counts once. */
+void live_arrive(struct live *l, size_t worker, double duration_s);
 
 /* Close now?
  *   now_s     in   since the step's start
- *   lambda    in   contributors a second
+ *   lambda    in   contributors a second; not positive: wait for all
  *   next_s    out  when to ask again if nobody arrives (INFINITY: never)
- * Asked at ticks (*next_s) and, for n <= 64, at each arrival.  Local, no
- * allocation. */
+ * To be asked at ticks (*next_s) and at each arrival; decides at ticks, and for
+ * n <= 64 at each call.  True as well when nobody is left to wait for.  Local,
+ * no allocation. */
 bool live_close(struct live *l, double now_s, double lambda, double *next_s);
 
-/* The close planned at the last tick, seconds; and its expected count. */
+/* Would another lambda close at the last decision too?  Its plan then holds. */
+bool live_recheck(struct live *l, double lambda);
+
+/* The step was closed, whoever did it.  Until the next live_plan: */
+void live_end(struct live *l, double elapsed_s);
+
+/* What a worker that has not arrived will take in all, from its own start: five
+ * quantiles (10, 30 … 90 %) given that it still ran at the close. */
+enum { LIVE_POINTS = 5 };
+void live_residual(struct live *l, size_t worker, double points_s[LIVE_POINTS]);
+
+/* The close planned at the last tick, seconds, and its expected count; NaN
+ * when nothing was planned. */
 double live_planned_s(const struct live *l);
 double live_expected(const struct live *l);
+
+/* When all would be in: the first tick with less than half a worker expected
+ * late, as seen at the last one; NaN. */
+double live_all_s(const struct live *l);
+
+/* Arrived so far; still waited for. */
+size_t live_arrived(const struct live *l);
+size_t live_waiting(const struct live *l);
+
+/* A worker's predicted median duration in this step, seconds; NaN. */
+double live_median_s(const struct live *l, size_t worker);
+
+/* The running close, seconds (NaN before the first): the state that outlives
+ * steps. */
+double live_running_close(const struct live *l);
+void live_set_running_close(struct live *l, double close_s);
 
 #endif

@@ -53,7 +53,7 @@ struct timing {
     uint64_t fingerprint; /* of what a saved state must agree with */
 };
 
-extern const struct timing_kind timing_kind_set;
+extern const struct timing_kind timing_kind_set, timing_kind_dmm;
 
 /* Names of the features, copied.  Errors: DSGD_E_NOMEM, DSGD_E_FORMAT (empty,
  * or longer than TIMING_NAME - 1). */

@@ -1,5 +1,6 @@
 #include "aggregator.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -8,8 +9,10 @@
 
 #include "error.h"
 #include "message.h"
+#include "node_load.h"
 #include "state.h"
 #include "sys.h"
+#include "timing.h"
 
 enum { EVENTS = 256 }; /* in one message */
 
@@ -27,6 +30,8 @@ struct aggregator {
     struct transport *t;
     struct coordinator *c; /* NULL on other nodes */
     struct own_clock clock;
+    struct node_load *load;
+    struct timing_model *model;
     pthread_t thread;
     bool started, joined;
     _Atomic size_t state_bytes;
@@ -54,7 +59,9 @@ void aggregator_destroy(struct aggregator *a)
     if (a->t)
         a->t->ops->destroy(a->t);
     coordinator_destroy(a->c);
+    timing_model_free(a->model);
     node_destroy(a->node);
+    node_load_free(a->load);
     state_drop(&a->incoming);
     state_drop(&a->state);
     free(a->events);
@@ -76,6 +83,7 @@ enum dsgd_err aggregator_create(struct aggregator_config *config,
     a->h = config->seg->h;
     a->index = config->node_index;
     own_clock_init(&a->clock);
+    a->load = node_load_create();
     rc = node_create(config->seg, &a->node, err);
     if (rc == DSGD_OK) {
         uint32_t n = node_size(a->node);
@@ -99,6 +107,7 @@ enum dsgd_err aggregator_create(struct aggregator_config *config,
         return rc;
     }
     a->t = config->transport;
+    a->model = config->model;
     *out = a;
     return DSGD_OK;
 }
@@ -161,13 +170,27 @@ static bool pump_events(struct aggregator *a, double now_s)
     return did;
 }
 
+static void send_load(struct aggregator *a, const float *value)
+{
+    struct msg m = {.kind = MSG_LOAD, .count = DSGD_N_TELEMETRY};
+
+    if (a->c)
+        coordinator_telemetry(a->c, 0, value);
+    else
+        send(a, &m, value, DSGD_N_TELEMETRY * sizeof *value);
+}
+
 static void pump_life(struct aggregator *a, double now_s)
 {
     struct msg m = {.kind = MSG_LIFE, .count = node_size(a->node)};
 
+    float value[DSGD_N_TELEMETRY];
+
     if (now_s - a->life_s < LIFE_EVERY_S)
         return;
     a->life_s = now_s;
+    if (node_load_look(a->load, node_cpu_s(a->node), now_s, value))
+        send_load(a, value);
     node_life(a->node, a->silent_s);
     m.u.node.published = node_published(a->node);
     m.u.node.state_bytes = atomic_load(&a->state_bytes);
@@ -256,6 +279,9 @@ static void on_coordinator(struct aggregator *a, uint32_t node,
     case MSG_LIFE:
         coordinator_life(a->c, node, body, m, now_s);
         break;
+    case MSG_LOAD:
+        coordinator_telemetry(a->c, node, body);
+        break;
     case MSG_SUM:
         coordinator_sum(a->c, node, m, body);
         break;
@@ -286,6 +312,10 @@ static void on_message(void *context, uint32_t node, const struct msg *m,
     case MSG_START:
         if (bytes == node_size(a->node) * sizeof(struct msg_share))
             node_start(a->node, m->step, body);
+        break;
+    case MSG_LATEST:
+        if (bytes == node_size(a->node) * sizeof(float))
+            node_latest(a->node, m->step, body);
         break;
     case MSG_PUBLISH:
         on_publish(a, m, body, bytes);
@@ -352,6 +382,17 @@ static bool drained(struct aggregator *a)
     return !a->t || a->c || a->t->ops->drained(a->t, 0);
 }
 
+/* The coordinator may want to look again earlier. */
+static uint64_t nap_limit(struct aggregator *a, uint64_t nap_ns)
+{
+    double left_s =
+        a->c ? coordinator_next_s(a->c) - own_clock_s(&a->clock) : INFINITY;
+
+    if (left_s * 1e9 >= (double)nap_ns)
+        return nap_ns;
+    return left_s > 0 ? (uint64_t)(left_s * 1e9) : 0;
+}
+
 static void *run(void *argument)
 {
     struct aggregator *a = argument;
@@ -377,7 +418,7 @@ static void *run(void *argument)
         if (did) {
             nap_ns = NAP_FIRST_NS;
         } else {
-            node_nap(a->node, a->t ? nap_ns : NAP_ALONE_NS);
+            node_nap(a->node, nap_limit(a, a->t ? nap_ns : NAP_ALONE_NS));
             nap_ns = nap_ns * 2 < NAP_LAST_NS ? nap_ns * 2 : NAP_LAST_NS;
         }
     }

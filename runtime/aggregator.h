@@ -13,6 +13,7 @@ struct aggregator_config {
     const struct segment *seg;
     uint32_t node_index;
     struct transport *transport;      /* NULL when there is one node; owned */
+    struct timing_model *model;       /* the coordinator's, or NULL; owned */
     struct coordinator_config *coord; /* node 0: NULL elsewhere; its node,
                                          transport and clock are filled in */
 };

@@ -230,6 +230,15 @@ static bool read_share(struct dsgd *d, struct dsgd_step *step)
     return atomic_load(&worker->assign_step) == step->index;
 }
 
+/* Late from an older step, and too late for this one: see node_latest. */
+static bool sits_out(const struct dsgd *d, uint64_t step)
+{
+    const struct seg_worker *worker = self(d);
+
+    return atomic_load(&worker->latest_step) == step &&
+           sys_now_ns() > atomic_load(&worker->latest_ns);
+}
+
 enum dsgd_err dsgd_step_begin(struct dsgd *d, struct dsgd_step *step)
 {
     if (d->step)
@@ -250,7 +259,7 @@ enum dsgd_err dsgd_step_begin(struct dsgd *d, struct dsgd_step *step)
     give_state(d);
     d->stale =
         atomic_load(&d->seg.h->published) > d->applied || !read_share(d, &s);
-    if (d->stale)
+    if (d->stale || sits_out(d, s.index))
         s.n_samples = 0;
     d->share = s.n_samples;
     d->step = s.index;

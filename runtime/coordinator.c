@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "coordinator_dynamic.h"
 #include "coordinator_priv.h"
 #include "error.h"
 
@@ -41,6 +42,7 @@ void coordinator_destroy(struct coordinator *c)
     free(c->row_lag);
     free(c->row_first);
     free(c->row_count);
+    dyn_free(c);
     cutoff_destroy(c->cutoff);
     sampler_destroy(c->sampler);
     free(c);
@@ -111,6 +113,8 @@ enum dsgd_err coordinator_create(const struct coordinator_config *config,
         cutoff_create(config->cutoff, c->n_workers, c->opt.min_contributors, 0,
                       &c->cutoff, err);
     if (rc == DSGD_OK)
+        rc = dyn_create(c, config, err);
+    if (rc == DSGD_OK)
         rc = sampler_create(&c->opt, c->n_workers, &c->sampler, err);
     if (rc != DSGD_OK) {
         coordinator_destroy(c);
@@ -176,6 +180,7 @@ static void find_lost(struct coordinator *c)
         double since = fmax(worker->life_s, worker->owes_s);
         if (alive(worker) && owes && c->now_s - since > hard_s) {
             lose(c, worker);
+            dyn_leave(c, w);
             log_event(c, RECORD_EVENT_LOST, (int32_t)w, -1,
                       "no sign of life for one hard timeout");
         }
@@ -228,6 +233,7 @@ static void open_step(struct coordinator *c)
     c->attempt = 0;
     c->step_s = c->now_s;
     enter(c, PHASE_OPEN);
+    dyn_open(c);
 }
 
 static void end_run(struct coordinator *c)
@@ -263,7 +269,7 @@ static bool tick_boundary(struct coordinator *c)
     return true;
 }
 
-static bool should_close(const struct coordinator *c)
+static bool should_close(struct coordinator *c)
 {
     uint32_t owing = 0;
 
@@ -278,6 +284,8 @@ static bool should_close(const struct coordinator *c)
     }
     if (!owing)
         return true;
+    if (c->dyn)
+        return c->whole && dyn_close(c);
     return c->whole && c->n_arrived >= c->target;
 }
 
@@ -301,6 +309,7 @@ static void begin_close(struct coordinator *c)
             p->contributes = p->contributes || p->mask[l];
         }
     }
+    dyn_closed(c);
     c->attempt = 1;
     c->close_s = c->now_s;
     c->next_sum = 0;
@@ -316,8 +325,9 @@ static bool tick_open(struct coordinator *c)
         end_run(c);
         return true;
     }
+    bool did = dyn_pump(c);
     if (!should_close(c))
-        return false;
+        return did;
     begin_close(c);
     return true;
 }
@@ -558,7 +568,9 @@ static void on_commit(struct coordinator *c, uint32_t w,
     struct worker *worker = &c->worker[w];
     bool open = c->phase == PHASE_OPEN && e->step == c->step;
 
-    observe(c, w, e, open && !worker->arrived);
+    bool in_time = open && !worker->arrived && worker->range.count && e->value;
+    observe(c, w, e, in_time);
+    dyn_commit(c, w, e, in_time);
     if (!open || worker->arrived || !worker->range.count) {
         if (e->fraction > 0)
             log_late(c, w, e);
@@ -566,6 +578,7 @@ static void on_commit(struct coordinator *c, uint32_t w,
     }
     if (!e->value) { /* nothing to give: not waited for */
         worker->working = false;
+        dyn_leave(c, w);
         return;
     }
     worker->arrived = true;
@@ -611,8 +624,10 @@ static void on_event(struct coordinator *c, uint32_t w,
         worker->ready = e->step;
         break;
     case SEG_EVENT_BEGIN:
-        if (c->phase == PHASE_OPEN && e->step == c->step)
+        if (c->phase == PHASE_OPEN && e->step == c->step) {
             worker->lag_s = e->lag_s;
+            dyn_begin(c, w);
+        }
         break;
     case SEG_EVENT_COMMIT:
         on_commit(c, w, e);
@@ -626,6 +641,7 @@ static void on_event(struct coordinator *c, uint32_t w,
         break;
     case SEG_EVENT_LEAVE:
         worker->left = true;
+        dyn_leave(c, w);
         break;
     default:
         break;
@@ -685,6 +701,17 @@ void coordinator_bye(struct coordinator *c, uint32_t node, const uint8_t *stuck)
     for (uint32_t i = 0; i < p->n_local; i++)
         c->worker[p->worker[i]].stuck = stuck[i];
     p->bye = true;
+}
+
+void coordinator_telemetry(struct coordinator *c, uint32_t node,
+                           const float *value)
+{
+    dyn_telemetry(c, node, value);
+}
+
+double coordinator_next_s(const struct coordinator *c)
+{
+    return dyn_next_s(c);
 }
 
 void coordinator_done(struct coordinator *c, uint32_t node)

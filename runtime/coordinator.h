@@ -16,15 +16,17 @@
 #include "transport.h"
 
 struct coordinator;
+struct timing_model;
 
 struct coordinator_config {
     const struct dsgd_options *opt;
     const struct cutoff_spec *cutoff;
     uint32_t n_workers, n_nodes;
     const uint32_t *worker_node; /* [n_workers]; node 0 is the coordinator's */
-    struct node *node;           /* node 0 */
-    struct transport *transport; /* NULL when there is one node */
-    struct own_clock *clock;     /* the aggregator's */
+    const struct timing_model *model; /* for dynamic and dry; else NULL */
+    struct node *node;                /* node 0 */
+    struct transport *transport;      /* NULL when there is one node */
+    struct own_clock *clock;          /* the aggregator's */
 };
 
 /* Arrays of the configuration are copied, pointers to objects are kept.
@@ -41,6 +43,9 @@ void coordinator_record(struct coordinator *c, struct record *record);
 void coordinator_events(struct coordinator *c, uint32_t node,
                         const struct msg_event *events, uint32_t count,
                         double now_s);
+/* value: [DSGD_N_TELEMETRY] the node's load, NaN: not valid. */
+void coordinator_telemetry(struct coordinator *c, uint32_t node,
+                           const float *value);
 void coordinator_life(struct coordinator *c, uint32_t node,
                       const float *silent_s, const struct msg *m, double now_s);
 void coordinator_sum(struct coordinator *c, uint32_t node, const struct msg *m,
@@ -56,6 +61,10 @@ bool coordinator_tick(struct coordinator *c, double now_s);
 /* The record is complete: node 0 may reap, and no more is to come. */
 bool coordinator_may_reap(const struct coordinator *c);
 bool coordinator_finished(const struct coordinator *c);
+
+/* Own clock at which coordinator_tick has something to do if nothing happens
+ * before; INFINITY. */
+double coordinator_next_s(const struct coordinator *c);
 
 /* Seconds without a sign of life after which a worker or node is lost. */
 double coordinator_hard_timeout_s(const struct coordinator *c);

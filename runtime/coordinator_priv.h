@@ -60,6 +60,7 @@ struct coordinator {
     struct transport *transport;
     struct record *record;
     struct cutoff *cutoff;
+    struct dyn *dyn; /* NULL: the cutoff is neither dynamic nor dry */
     struct sampler *sampler;
 
     struct own_clock *clock;
@@ -99,6 +100,8 @@ struct coordinator {
 void peers_shares(struct coordinator *c, const struct peer *p);
 /* Let every node's workers begin the open step. */
 void peers_start(struct coordinator *c);
+/* Tell a node from when on its busy workers should sit the open step out. */
+void peers_latest(struct coordinator *c, uint32_t node, const float *latest_s);
 /* Tell contributing nodes to sum. */
 void peers_close(struct coordinator *c);
 /* Send each node what it lacks and can take.  Returns whether it did. */

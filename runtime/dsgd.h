@@ -58,6 +58,8 @@ struct dsgd_options {
     char cutoff[272];        /* full | static:K | static:P% | order | dynamic |
                               dry | replay:FILE */
     size_t min_contributors; /* a step is never cut below this; 0: no limit */
+    char rule[16];           /* paper | ratio | renewal | live; "": live */
+    bool polls;              /* the program calls dsgd_poll in its batches */
     char model[256];         /* timing model file, "" for the installed one */
     char record[256];        /* directory or .dsgd file; "off" or "": none */
     enum dsgd_late late;     /* what happens to the samples of a cut worker */

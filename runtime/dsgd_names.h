@@ -21,12 +21,13 @@
 #define DSGD_LAUNCH_TELEMETRY      "DSGD_LAUNCH_TELEMETRY" /* see below */
 
 /* From the user. */
-#define DSGD_CUTOFF       "DSGD_CUTOFF"       /* as --dsgd-cutoff */
-#define DSGD_MIN          "DSGD_MIN"          /* as --dsgd-min */
-#define DSGD_MODEL        "DSGD_MODEL"        /* as --dsgd-model */
-#define DSGD_RECORD       "DSGD_RECORD"       /* as --dsgd-record */
-#define DSGD_LATE         "DSGD_LATE"         /* requeue | drop */
-#define DSGD_RING_BYTES   "DSGD_RING_BYTES"   /* bytes of ring a node */
+#define DSGD_CUTOFF       "DSGD_CUTOFF"     /* as --dsgd-cutoff */
+#define DSGD_MIN          "DSGD_MIN"        /* as --dsgd-min */
+#define DSGD_MODEL        "DSGD_MODEL"      /* as --dsgd-model */
+#define DSGD_RULE         "DSGD_RULE"       /* paper | ratio | renewal | live */
+#define DSGD_RECORD       "DSGD_RECORD"     /* as --dsgd-record */
+#define DSGD_LATE         "DSGD_LATE"       /* requeue | drop */
+#define DSGD_RING_BYTES   "DSGD_RING_BYTES" /* bytes of ring a node */
 #define DSGD_HARD_TIMEOUT "DSGD_HARD_TIMEOUT" /* seconds, fixed */
 #define DSGD_MODEX        "DSGD_MODEX"        /* auto | pmix | mpi */
 #define DSGD_CONF         "DSGD_CONF"         /* path of dsgd.conf */

@@ -14,6 +14,8 @@
 
 #include "error.h"
 
+#define DEFAULT_MODEL DSGD_DATADIR "/default.safetensors"
+
 static const char *const feature_names[DSGD_N_TELEMETRY] = {
     DSGD_TELEMETRY_FEATURES};
 
@@ -104,6 +106,24 @@ enum dsgd_err launch_check(const struct dsgd_options *opt,
         return error_set(err, DSGD_E_USAGE, "hard_timeout_s: %g is negative",
                          opt->hard_timeout_s);
     return cutoff_parse("--dsgd-cutoff", opt->cutoff, spec, err);
+}
+
+enum dsgd_err launch_model(const struct dsgd_options *opt,
+                           const struct cutoff_spec *spec,
+                           struct timing_model **m, struct dsgd_error *err)
+{
+    const char *path = *opt->model ? opt->model : DEFAULT_MODEL;
+
+    *m = NULL;
+    if (spec->mode != CUTOFF_DYNAMIC && spec->mode != CUTOFF_DRY)
+        return DSGD_OK;
+    if (path != opt->model && access(path, R_OK) != 0)
+        return error_set(err, DSGD_E_NOMODEL,
+                         "--dsgd-cutoff: %s needs a timing model and none is "
+                         "installed at %s; give one with --dsgd-model, or use "
+                         "full, static:K or order",
+                         opt->cutoff, path);
+    return timing_model_load(path, m, err);
 }
 
 static void warn(const struct dsgd_options *opt, const char *text)

@@ -6,6 +6,7 @@
 #include "dsgd.h"
 #include "dsgd_names.h"
 #include "record.h"
+#include "timing.h"
 
 /* A node's facts, as its first rank knows them; passed around as bytes. */
 struct launch_node {
@@ -26,6 +27,14 @@ void launch_telemetry(const char *text, float *out);
  * Errors: DSGD_E_USAGE. */
 enum dsgd_err launch_check(const struct dsgd_options *opt,
                            struct cutoff_spec *spec, struct dsgd_error *err);
+
+/* Load the timing model that a dynamic or dry cutoff needs: opt->model, or the
+ * installed one.
+ *   m  out  NULL when none is needed
+ * Errors: DSGD_E_NOMODEL (none is installed), those of timing_model_load. */
+enum dsgd_err launch_model(const struct dsgd_options *opt,
+                           const struct cutoff_spec *spec,
+                           struct timing_model **m, struct dsgd_error *err);
 
 /* Open the record that opt asks for, in the coordinator's process.
  *   worker_node  [n_workers]

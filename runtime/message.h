@@ -16,6 +16,7 @@ enum msg_kind {
     MSG_LIFE = 2,   /* float[count]: seconds since each worker's last sign */
     MSG_BYE = 3,    /* uint8_t[count]: who never came to the end of the run */
     MSG_DONE = 10,  /* the node's aggregator sends no more */
+    MSG_LOAD = 12,  /* float[count]: the node's telemetry */
     /* node to coordinator, bulk */
     MSG_SUM = 4, /* float[grad_elems]: sum over the node's contributors */
     /* coordinator to node, control */
@@ -23,6 +24,7 @@ enum msg_kind {
     MSG_START = 6, /* struct msg_share[count]: step may begin */
     MSG_END = 7,   /* the run is over */
     MSG_REAP = 11, /* the record is complete: end stuck processes */
+    MSG_LATEST = 13, /* float[count]: latest start of step, s after its start */
     /* coordinator to node, bulk */
     MSG_PUBLISH = 8, /* struct msg_share[count], then float[grad_elems] */
     MSG_STATE = 9    /* a piece of the registered state */

@@ -258,14 +258,20 @@ make_aggregator(const struct place *p, const struct dsgd_options *opt,
     *agg = NULL;
     if (p->local_rank != 0)
         return DSGD_OK;
-    if (p->rank == 0)
+    enum dsgd_err rc = DSGD_OK;
+    if (p->rank == 0) {
         config.coord = &coord;
-    enum dsgd_err rc = make_transport(p, opt, comm, &config.transport, err);
-    if (rc != DSGD_OK)
-        return rc;
-    rc = aggregator_create(&config, agg, err);
+        rc = launch_model(opt, spec, &config.model, err);
+        coord.model = config.model;
+    }
+    if (rc == DSGD_OK)
+        rc = make_transport(p, opt, comm, &config.transport, err);
+    if (rc == DSGD_OK)
+        rc = aggregator_create(&config, agg, err);
     if (rc != DSGD_OK && config.transport)
         config.transport->ops->destroy(config.transport);
+    if (rc != DSGD_OK)
+        timing_model_free(config.model);
     return rc;
 }
 

@@ -271,6 +271,20 @@ void node_start(struct node *n, uint64_t step, const struct msg_share *shares)
     sys_futex_ring(&n->seg->h->worker_bell);
 }
 
+void node_latest(struct node *n, uint64_t step, const float *latest_s)
+{
+    if (n->start_step[step % STARTS] != step)
+        return;
+    for (uint32_t w = 0; w < n->seg->h->n_local; w++) {
+        struct seg_worker *worker = &n->seg->workers[w];
+        if (!isfinite(latest_s[w]))
+            continue;
+        uint64_t after_ns = latest_s[w] > 0 ? (uint64_t)(latest_s[w] * 1e9) : 0;
+        atomic_store(&worker->latest_ns, n->start_ns[step % STARTS] + after_ns);
+        atomic_store(&worker->latest_step, step);
+    }
+}
+
 void node_jump(struct node *n, uint64_t step)
 {
     if (step <= node_published(n))
@@ -334,6 +348,14 @@ void node_life(struct node *n, float *silent_s)
         }
         silent_s[w] = life < now ? (float)((double)(now - life) * 1e-9) : 0;
     }
+}
+
+double node_cpu_s(const struct node *n)
+{
+    uint64_t ticks = 0;
+    for (uint32_t w = 0; w < n->seg->h->n_local; w++)
+        ticks += process_ticks(atomic_load(&n->seg->workers[w].pid));
+    return (double)ticks / (double)sysconf(_SC_CLK_TCK);
 }
 
 bool node_ask_state(struct node *n, uint32_t asker)

@@ -57,6 +57,11 @@ const float *node_mean(const struct node *n, uint64_t step,
 /* Let a step begin, once its predecessor is published. */
 void node_start(struct node *n, uint64_t step, const struct msg_share *shares);
 
+/* Workers that are still busy with an older step when `step` starts had better
+ * sit it out if they are free only so long after its start.
+ *   latest_s  in  [n_local] INFINITY: no limit */
+void node_latest(struct node *n, uint64_t step, const float *latest_s);
+
 /* Go on from a state that contains the means up to step; never back. */
 void node_jump(struct node *n, uint64_t step);
 
@@ -66,6 +71,9 @@ void node_break(struct node *n, const char *why);
 /* Seconds since each worker's last sign of life, [n_local].  The processor time
  * of a worker that is between steps (evaluating, say) counts as one. */
 void node_life(struct node *n, float *silent_s);
+
+/* Processor time that the node's workers have used so far, seconds. */
+double node_cpu_s(const struct node *n);
 
 /* Ask the worker with the most recent state, other than `asker`, to copy it.
  * Returns false when none has a state as recent as the ring's oldest mean. */

@@ -42,11 +42,17 @@ enum dsgd_err dsgd_open(const struct dsgd_options *opt, struct dsgd **d,
     if (rc != DSGD_OK)
         return rc;
     segment_unlink(name);
-    rc = aggregator_create(&config, &agg, err);
+    rc = launch_model(opt, &spec, &config.model, err);
+    coord.model = config.model;
+    if (rc == DSGD_OK)
+        rc = aggregator_create(&config, &agg, err);
     if (rc == DSGD_OK)
         rc = client_create(opt, &seg, 0, agg, d, err);
     if (rc != DSGD_OK) {
-        aggregator_destroy(agg);
+        if (agg)
+            aggregator_destroy(agg);
+        else
+            timing_model_free(config.model);
         segment_detach(&seg);
         return rc;
     }

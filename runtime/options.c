@@ -10,6 +10,7 @@
 #include "dsgd.h"
 #include "dsgd_names.h"
 #include "error.h"
+#include "rules.h"
 
 #define DEFAULT_CONF       DSGD_SYSCONFDIR "/dsgd/dsgd.conf"
 #define DEFAULT_RING_BYTES (64u << 20)
@@ -71,6 +72,16 @@ static enum dsgd_err read_model(const char *name, const char *value,
                                 struct dsgd_error *err)
 {
     return read_text(name, value, opt->model, sizeof opt->model, err);
+}
+
+static enum dsgd_err read_rule(const char *name, const char *value,
+                               struct dsgd_options *opt, struct dsgd_error *err)
+{
+    enum rule rule;
+    enum dsgd_err rc = rule_parse(name, value, &rule, err);
+    if (rc != DSGD_OK)
+        return rc;
+    return read_text(name, value, opt->rule, sizeof opt->rule, err);
 }
 
 static enum dsgd_err read_record(const char *name, const char *value,
@@ -135,6 +146,7 @@ static const struct setting settings[] = {
     {"Min", DSGD_LAUNCH_DEFAULT_MIN, DSGD_MIN, DSGD_LAUNCH_MIN, read_min},
     {"Model", DSGD_LAUNCH_DEFAULT_MODEL, DSGD_MODEL, DSGD_LAUNCH_MODEL,
      read_model},
+    {"Rule", NULL, DSGD_RULE, NULL, read_rule},
     {"RecordDir", NULL, NULL, NULL, read_record_dir},
     {"Record", DSGD_LAUNCH_DEFAULT_RECORD, DSGD_RECORD, DSGD_LAUNCH_RECORD,
      read_record},

@@ -36,6 +36,17 @@ void peers_start(struct coordinator *c)
         start_node(c, i);
 }
 
+void peers_latest(struct coordinator *c, uint32_t node, const float *latest_s)
+{
+    struct msg m = {
+        .kind = MSG_LATEST, .count = c->peer[node].n_local, .step = c->step};
+
+    if (node == 0)
+        node_latest(c->node, c->step, latest_s);
+    else
+        control(c, node, &m, latest_s, m.count * sizeof *latest_s);
+}
+
 /* A node that can't be told is one that does not deliver: the hard timeout
  * takes it out. */
 void peers_close(struct coordinator *c)

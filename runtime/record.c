@@ -160,6 +160,18 @@ void record_put_event(struct record *r, const struct record_event *event)
         put_copy(r, RECORD_ROW_EVENT, event, sizeof *event);
 }
 
+void record_put_decision(struct record *r, const struct record_decision *d)
+{
+    if (r)
+        put_copy(r, RECORD_ROW_DECISION, d, sizeof *d);
+}
+
+void record_put_telemetry(struct record *r, const struct record_telemetry *t)
+{
+    if (r)
+        put_copy(r, RECORD_ROW_TELEMETRY, t, sizeof *t);
+}
+
 void record_put_checksum(struct record *r, uint64_t step, uint32_t worker,
                          uint64_t value)
 {

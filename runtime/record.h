@@ -73,6 +73,28 @@ struct record_late {
     float fraction; /* of the batch processed: 1 all, less: abandoned */
 };
 
+/* What the timing model decided in a step, and what that was worth. */
+struct record_decision {
+    uint64_t step;
+    char policy[16];  /* who decided: warm-up, live, a guard's policy */
+    double planned_s; /* the close as planned before the first arrival */
+    double expected;  /* contributors expected at it */
+    double would_s;   /* when the step was, or (dry) would have been closed */
+    uint32_t would;   /* with so many contributors */
+    double predicted_gain; /* throughput over that of waiting for all, less 1 */
+    double realised_gain;
+    double lambda;    /* contributors a second, running */
+    double hidden_us; /* predicting and observing, beside the compute */
+    double tick_us;   /* the longest re-decision of the step */
+};
+
+/* A node's load at a step's start; [DSGD_N_TELEMETRY], NaN: not valid. */
+struct record_telemetry {
+    uint64_t step;
+    uint32_t node;
+    float value[DSGD_N_TELEMETRY];
+};
+
 enum record_event_kind {
     RECORD_EVENT_NOTE = 0,
     RECORD_EVENT_LOST = 1,      /* no sign of life for one hard timeout */
@@ -107,6 +129,8 @@ enum dsgd_err record_create(const char *path, const struct record_job *job,
 void record_put_step(struct record *r, const struct record_step *step);
 void record_put_late(struct record *r, const struct record_late *late);
 void record_put_event(struct record *r, const struct record_event *event);
+void record_put_decision(struct record *r, const struct record_decision *d);
+void record_put_telemetry(struct record *r, const struct record_telemetry *t);
 /* Replica checksums at a boundary: worker w holds value after step. */
 void record_put_checksum(struct record *r, uint64_t step, uint32_t worker,
                          uint64_t value);

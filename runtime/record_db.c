@@ -19,6 +19,8 @@ enum statement {
     PUT_LATE,
     PUT_EVENT,
     PUT_CHECKSUM,
+    PUT_DECISION,
+    PUT_TELEMETRY,
     PUT_HEARD,
     PUT_END,
     N_STATEMENTS
@@ -36,6 +38,9 @@ static const char *const sql[N_STATEMENTS] = {
     [PUT_LATE] = "INSERT OR REPLACE INTO late VALUES(?,?,?,?,?)",
     [PUT_EVENT] = "INSERT INTO event VALUES(NULL,?,?,?,?,?,?)",
     [PUT_CHECKSUM] = "INSERT OR REPLACE INTO checksum VALUES(?,?,?)",
+    [PUT_DECISION] =
+        "INSERT OR REPLACE INTO decision VALUES(?,?,?,?,?,?,?,?,?,?,?)",
+    [PUT_TELEMETRY] = "INSERT OR REPLACE INTO telemetry VALUES(?,?,?,?)",
     [PUT_HEARD] = "UPDATE job SET heard_unix_s=?",
     [PUT_END] = "UPDATE job SET completed=?, end_s=?, dropped_rows=?",
 };
@@ -218,6 +223,42 @@ static enum record_db_result put_checksum(struct record_db *db,
     return run(db, PUT_CHECKSUM);
 }
 
+static enum record_db_result put_decision(struct record_db *db,
+                                          const struct record_decision *d)
+{
+    sqlite3_stmt *s = db->stmt[PUT_DECISION];
+
+    bind_int(s, 1, d->step);
+    bind_text(s, 2, d->policy);
+    sqlite3_bind_double(s, 3, d->planned_s);
+    sqlite3_bind_double(s, 4, d->expected);
+    sqlite3_bind_double(s, 5, d->would_s);
+    bind_int(s, 6, d->would);
+    sqlite3_bind_double(s, 7, d->predicted_gain);
+    sqlite3_bind_double(s, 8, d->realised_gain);
+    sqlite3_bind_double(s, 9, d->lambda);
+    sqlite3_bind_double(s, 10, d->hidden_us);
+    sqlite3_bind_double(s, 11, d->tick_us);
+    return run(db, PUT_DECISION);
+}
+
+static enum record_db_result put_telemetry(struct record_db *db,
+                                           const struct record_telemetry *t)
+{
+    sqlite3_stmt *s = db->stmt[PUT_TELEMETRY];
+
+    for (size_t i = 0; i < DSGD_N_TELEMETRY; i++) {
+        bind_int(s, 1, t->step);
+        bind_int(s, 2, t->node);
+        bind_text(s, 3, record_telemetry_name[i]);
+        sqlite3_bind_double(s, 4, t->value[i]); /* NaN is stored as NULL */
+        enum record_db_result rc = run(db, PUT_TELEMETRY);
+        if (rc != RECORD_DB_OK)
+            return rc;
+    }
+    return RECORD_DB_OK;
+}
+
 enum record_db_result record_db_put(struct record_db *db, enum record_row kind,
                                     const void *row)
 {
@@ -230,6 +271,10 @@ enum record_db_result record_db_put(struct record_db *db, enum record_row kind,
         return put_event(db, row);
     case RECORD_ROW_CHECKSUM:
         return put_checksum(db, row);
+    case RECORD_ROW_DECISION:
+        return put_decision(db, row);
+    case RECORD_ROW_TELEMETRY:
+        return put_telemetry(db, row);
     }
     return RECORD_DB_OK;
 }

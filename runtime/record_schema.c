@@ -44,7 +44,11 @@ const char record_schema_sql[] =
     " worker INTEGER, node INTEGER, at_s REAL, text TEXT NOT NULL);"
     "CREATE TABLE checksum("
     " step INTEGER NOT NULL, worker INTEGER NOT NULL, value INTEGER NOT NULL,"
-    " PRIMARY KEY(step, worker));";
+    " PRIMARY KEY(step, worker));"
+    "CREATE TABLE decision("
+    " step INTEGER PRIMARY KEY, policy TEXT NOT NULL, planned_s REAL,"
+    " expected REAL, would_s REAL, would INTEGER, predicted_gain REAL,"
+    " realised_gain REAL, lambda REAL, hidden_us REAL, tick_us REAL);";
 
 const char *const record_telemetry_name[DSGD_N_TELEMETRY] = {
     DSGD_TELEMETRY_FEATURES};

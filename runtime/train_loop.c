@@ -79,6 +79,7 @@ void train_job_options(const struct train_job *job, struct dsgd_options *run)
     const struct train_options *opt = job->opt;
 
     run->grad_elems = train_net_params(job->net) + 1;
+    run->polls = job->opt->micro_batches > 1;
     run->sampler = DSGD_SAMPLER_RANGES;
     run->n_samples = job->data.train.n;
     run->batch = opt->batch;

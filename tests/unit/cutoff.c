@@ -136,8 +136,6 @@ int main(void)
     parse();
     create_bad("static:5", 0, DSGD_E_USAGE, "more workers than the 4");
     create_bad("full", 5, DSGD_E_USAGE, "--dsgd-min: 5 is more than the 4");
-    create_bad("dynamic", 0, DSGD_E_NOMODEL, "needs a timing model");
-    create_bad("dry", 0, DSGD_E_NOMODEL, "none is installed");
     targets();
     order();
     return done();

@@ -1,0 +1,263 @@
+/* The end of a step: what became of it, and the scores; and the saved state. */
+#include <math.h>
+#include <string.h>
+
+#include "dynamic.h"
+#include "dynamic_priv.h"
+#include "error.h"
+#include "sort.h"
+
+enum { SEED_STEPS = 15 }; /* that the warm-up's throughput counts as */
+
+/* Throughput of closing with c at t over that of all n at all_s, less 1. */
+static double gain(const struct dynamic *d, double c, double t, double n,
+                   double all_s)
+{
+    double got = c / (t + d->overhead_s), full = n / (all_s + d->overhead_s);
+    return full > 0 && isfinite(got) ? got / full - 1 : 0;
+}
+
+void dynamic_predict_gain(struct dynamic *d, double now_s)
+{
+    if (d->policy == EXPERTS && d->predicted && d->spec.rule == RULE_LIVE)
+        d->record.predicted_gain =
+            gain(d, (double)d->arrived, now_s, (double)d->working,
+                 live_all_s(d->live));
+    else if (d->guard && d->policy != EXPERT_FULL)
+        d->record.predicted_gain = guard_throughput(d->guard, d->policy) /
+                                       guard_throughput(d->guard, EXPERT_FULL) -
+                                   1;
+    if (!isfinite(d->record.predicted_gain))
+        d->record.predicted_gain = 0;
+}
+
+/* The arrival of a worker, had it been waited for: known, estimated or
+ * expected; NaN when nothing is known. */
+static double estimate_arrival(struct dynamic *d, size_t i, double log_s,
+                               uint8_t status)
+{
+    struct worker *w = &d->worker[i];
+
+    if (w->part == WORKER_ARRIVED)
+        return w->at_s;
+    if (status == TIMING_EXACT || status == TIMING_PROGRESS)
+        return w->start_s + exp(log_s);
+    if (status == TIMING_CENSORED && w->part == WORKER_RUNNING) {
+        double s = w->points_s[LIVE_POINTS / 2];
+        return w->start_s + (isfinite(s) ? s : exp(log_s));
+    }
+    return w->last_s;
+}
+
+/* Fill sorted_s with the arrivals of the working; the rest repeats the last.
+ * Returns how many are known, 0 when none. */
+static size_t sort_arrivals(struct dynamic *d, const float *log_s,
+                            const uint8_t *status)
+{
+    size_t n = d->spec.n, count = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        double at = estimate_arrival(d, i, log_s[i], status[i]);
+        if (at > 0 && isfinite(at))
+            d->sorted_s[count++] = at;
+    }
+    sort_doubles(count, d->sorted_s);
+    for (size_t i = count; count && i < n; i++)
+        d->sorted_s[i] = d->sorted_s[count - 1];
+    return count;
+}
+
+static void end_workers(struct dynamic *d, double elapsed_s, const float *log_s,
+                        const uint8_t *status)
+{
+    for (size_t i = 0; i < d->spec.n; i++) {
+        struct worker *w = &d->worker[i];
+        bool known = status[i] == TIMING_EXACT || status[i] == TIMING_PROGRESS;
+        if (w->part == WORKER_BUSY) {
+            w->busy_s += elapsed_s + d->overhead_s;
+        } else if (w->part == WORKER_RUNNING) {
+            w->busy_s = elapsed_s - w->start_s + d->overhead_s;
+            if (d->spec.late == LIVE_BUSY || !known)
+                live_residual(d->live, i, w->points_s);
+        }
+        if (known && isfinite(log_s[i]))
+            w->last_s = exp((double)log_s[i]);
+    }
+}
+
+/* How many of the row are in by t. */
+static double count_by(const struct dynamic *d, double t)
+{
+    size_t c = 0;
+    while (c < d->spec.n && d->sorted_s[c] <= t)
+        c++;
+    return (double)c;
+}
+
+/* What the model's policy got, or would have got had it decided: where another
+ * closed earlier, its plan of that moment is taken for its close. */
+static void model_score(const struct dynamic *d, double *count, double *time_s)
+{
+    double last_s = d->sorted_s[d->spec.n - 1], plan_s = last_s;
+
+    if (!isnan(d->would_s)) {
+        *count = (double)d->would;
+        *time_s = d->would_s + d->overhead_s;
+        return;
+    }
+    if (d->spec.rule != RULE_LIVE)
+        plan_s = d->sorted_s[d->model_cut ? d->model_cut - 1 : 0];
+    else if (live_waiting(d->live) && !isnan(live_planned_s(d->live)))
+        plan_s = fmin(fmax(live_planned_s(d->live), d->sorted_s[0]), last_s);
+    *count = count_by(d, plan_s);
+    *time_s = plan_s + d->overhead_s;
+}
+
+static void score_experts(struct dynamic *d, const float *log_s,
+                          const uint8_t *status)
+{
+    double count[EXPERTS + 1], time_s[EXPERTS + 1];
+
+    for (size_t e = 0; e < EXPERTS; e++) {
+        size_t c = d->cut[e] < d->working ? d->cut[e] : d->working;
+        c = c ? c : 1;
+        count[e] = (double)c;
+        time_s[e] = d->sorted_s[c - 1] + d->overhead_s;
+    }
+    model_score(d, &count[EXPERTS], &time_s[EXPERTS]);
+    guard_score(d->guard, count, time_s);
+    experts_end(d->experts, d->sorted_s, log_s, status);
+}
+
+/* The running throughput: the warm-up's best static one first, then what each
+ * step got. */
+static void count_lambda(struct dynamic *d, double got, double got_s)
+{
+    struct dynamic_core *c = &d->core;
+    double n = (double)d->spec.n;
+
+    if (c->step < d->spec.warmup) {
+        for (size_t i = 0; i < d->spec.n; i++)
+            d->order_sum_s[i] += d->sorted_s[i];
+        c->rows++;
+    }
+    if (c->step + 1 < d->spec.warmup)
+        return;
+    if (!(c->lambda.time_s > 0) && c->rows) {
+        double rows = (double)c->rows;
+        double best =
+            lambda_best_static(d->spec.n, d->order_sum_s, rows * d->overhead_s);
+        lambda_seed(&c->lambda, best * rows / n, SEED_STEPS, got_s);
+    }
+    if (c->step >= d->spec.warmup && d->working)
+        lambda_add(&c->lambda, got / (double)d->working, got_s);
+}
+
+void dynamic_end(struct dynamic *d, double elapsed_s, const float *log_s,
+                 const uint8_t *status)
+{
+    struct dynamic_record *r = &d->record;
+    double got = (double)d->arrived, got_s = elapsed_s;
+
+    live_end(d->live, elapsed_s);
+    end_workers(d, elapsed_s, log_s, status);
+    r->contributors = d->arrived;
+    r->elapsed_s = elapsed_s;
+    if (d->spec.dry && !isnan(r->would_s)) {
+        got = (double)r->would;
+        got_s = r->would_s;
+    } else {
+        r->would = d->arrived;
+        r->would_s = elapsed_s;
+    }
+    if (sort_arrivals(d, log_s, status)) {
+        double all_s = fmax(d->sorted_s[d->spec.n - 1], d->last_at_s);
+        if (got < (double)d->working)
+            r->realised_gain = gain(d, got, got_s, (double)d->working, all_s);
+        if (d->core.step >= d->spec.warmup && !isnan(d->would_s))
+            guard_carry_score(&d->core.carry, (double)d->would,
+                              d->would_s + d->overhead_s, (double)d->working,
+                              all_s + d->overhead_s);
+        else if (d->core.step >= d->spec.warmup)
+            guard_carry_score(&d->core.carry, got, got_s + d->overhead_s,
+                              (double)d->working, all_s + d->overhead_s);
+        count_lambda(d, got, got_s + d->overhead_s);
+        if (d->guard)
+            score_experts(d, log_s, status);
+    }
+    if (d->timing)
+        timing_observe(d->timing, log_s, status);
+    d->core.step++;
+}
+
+/* ---- state ---- */
+
+#define STATE_MAGIC 0x31306e79u /* "yn01" */
+
+struct state_head {
+    uint32_t magic;
+    uint32_t n, n_nodes;
+    uint32_t timing_bytes;
+};
+
+static struct state_head state_head(const struct dynamic *d)
+{
+    return (struct state_head){
+        STATE_MAGIC, (uint32_t)d->spec.n, (uint32_t)d->spec.n_nodes,
+        d->timing ? (uint32_t)timing_state_bytes(d->timing) : 0};
+}
+
+size_t dynamic_state_bytes(const struct dynamic *d)
+{
+    struct state_head head = state_head(d);
+    return sizeof head + sizeof d->core +
+           d->spec.n * (sizeof *d->worker + sizeof *d->order_sum_s) +
+           head.timing_bytes;
+}
+
+void dynamic_state_save(const struct dynamic *d, void *out)
+{
+    struct state_head head = state_head(d);
+    struct dynamic_core core = d->core;
+    char *at = out;
+
+    core.running_close_s = live_running_close(d->live);
+    memcpy(at, &head, sizeof head);
+    at += sizeof head;
+    memcpy(at, &core, sizeof core);
+    at += sizeof core;
+    memcpy(at, d->worker, d->spec.n * sizeof *d->worker);
+    at += d->spec.n * sizeof *d->worker;
+    memcpy(at, d->order_sum_s, d->spec.n * sizeof *d->order_sum_s);
+    at += d->spec.n * sizeof *d->order_sum_s;
+    if (d->timing)
+        timing_state_save(d->timing, at);
+}
+
+enum dsgd_err dynamic_state_load(struct dynamic *d, const void *in,
+                                 size_t bytes, struct dsgd_error *err)
+{
+    struct state_head head = state_head(d);
+    const char *at = in;
+    size_t body = d->spec.n * (sizeof *d->worker + sizeof *d->order_sum_s);
+
+    if (bytes != dynamic_state_bytes(d) || memcmp(in, &head, sizeof head) != 0)
+        return error_set(err, DSGD_E_FORMAT,
+                         "dynamic: the saved state of %zu bytes is not one of "
+                         "%zu workers on %zu nodes and this model",
+                         bytes, d->spec.n, d->spec.n_nodes);
+    at += sizeof head;
+    if (d->timing) {
+        enum dsgd_err rc = timing_state_load(
+            d->timing, at + sizeof d->core + body, head.timing_bytes, err);
+        if (rc != DSGD_OK)
+            return rc;
+    }
+    memcpy(&d->core, at, sizeof d->core);
+    at += sizeof d->core;
+    memcpy(d->worker, at, d->spec.n * sizeof *d->worker);
+    at += d->spec.n * sizeof *d->worker;
+    memcpy(d->order_sum_s, at, d->spec.n * sizeof *d->order_sum_s);
+    live_set_running_close(d->live, d->core.running_close_s);
+    return DSGD_OK;
+}

@@ -1,0 +1,64 @@
+/* What dynamic.c and dynamic_end.c share. */
+#ifndef DSGD_DYNAMIC_PRIV_H
+#define DSGD_DYNAMIC_PRIV_H
+
+#include "dynamic.h"
+#include "experts.h"
+#include "guard.h"
+#include "lambda.h"
+
+enum worker_part {
+    WORKER_OUT,     /* absent, left, or sits out */
+    WORKER_RUNNING, /* since start_s */
+    WORKER_BUSY,    /* with an older batch */
+    WORKER_ARRIVED  /* at at_s */
+};
+
+struct worker {
+    enum worker_part part;
+    double start_s, at_s;
+    double busy_s; /* how long its running batch had taken at the last close,
+                       overhead included; 0: none */
+    double last_s; /* last known duration, NaN */
+    double
+        points_s[LIVE_POINTS]; /* quantiles of the running batch's duration */
+};
+
+/* What outlives steps beside the parts' own states. */
+struct dynamic_core {
+    uint64_t step;
+    uint64_t rows; /* whole rows seen in warm-up */
+    struct lambda lambda;
+    struct guard_carry carry;
+    double lag_s; /* running mean start lag of the busy, NaN */
+    double running_close_s;
+};
+
+struct dynamic {
+    struct dynamic_spec spec;
+    struct timing *timing; /* NULL: no model */
+    struct live *live;
+    struct experts *experts; /* fresh starts and a guard, else NULL */
+    struct guard *guard;     /* with them */
+    struct dynamic_core core;
+    uint32_t *node;        /* [n] */
+    struct worker *worker; /* [n] */
+    double *sorted_s;      /* [n] scratch: arrivals of the step */
+    double *order_sum_s;   /* [n] sum of the warm-up's sorted arrivals */
+    double *sample_s;      /* [SAMPLES][n] fixed rules only */
+    /* of this step */
+    size_t working, waiting, arrived;
+    double overhead_s, lambda, last_at_s;
+    bool predicted;
+    size_t policy;    /* an expert, or EXPERTS: the model */
+    size_t model_cut; /* of a fixed rule */
+    size_t cut[EXPERTS];
+    size_t would;   /* what the model's policy would have got, unguarded */
+    double would_s; /* NaN: it has not closed */
+    struct dynamic_record record;
+};
+
+/* The step is about to be closed: what that gains, as predicted. */
+void dynamic_predict_gain(struct dynamic *d, double now_s);
+
+#endif

@@ -1,0 +1,578 @@
+#include "live.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "error.h"
+#include "live_priv.h"
+#include "vmath.h"
+
+enum { LANES = LIVE_LANES, G = PRED_G, M = PRED_M };
+
+/* Up to so many workers decide at each arrival too, from exact survivals. */
+enum { SMALL_N = 64 };
+
+/* Realignment: a worker that would come later than this times the planned
+ * close sits out; the running close follows at this rate. */
+#define REALIGN    1.1
+#define CLOSE_RATE .3
+
+enum part {
+    RUNNING, /* at work since start_s */
+    LATER,   /* not free yet: start_s is a guess */
+    ARRIVED,
+    OUT
+};
+
+struct live {
+    struct live_table table;
+    size_t n, n_nodes;
+    double min_share;
+    size_t min_count;
+    enum live_late mode;
+    bool planned;     /* there is a predictive */
+    size_t *first;    /* [n_nodes + 1] first worker of each node */
+    uint8_t *part;    /* [n] enum part */
+    double *start_s;  /* [n] */
+    double *median_s; /* [n] of those LATER, else unset */
+    double *density;  /* [n_nodes][LANES] log density of the arrived */
+    float *evidence;  /* [n_nodes][LANES] log joint, lanes of a node */
+    float *posterior; /* [n_nodes][LANES] p(g, m | so far) */
+    float *column;    /* [n][LANES] survivals now, when between ticks */
+    float *sum;       /* [LIVE_COLS][LANES] late workers at later ticks */
+    size_t arrived, waiting; /* waiting: RUNNING or LATER */
+    size_t next;             /* the tick to decide at next */
+    size_t col;              /* the tick last decided at */
+    /* of the last decision: */
+    bool decided;           /* there is one in this step, and posterior holds */
+    double decided_s;       /* when */
+    size_t late;            /* workers expected to come yet */
+    double left[LIVE_COLS]; /* of these, expected late at each later tick */
+    double planned_s, expected, all_s, elapsed_s;
+    double close_s; /* running close */
+};
+
+static bool allocate(struct live *l)
+{
+    size_t n = l->n, nodes = l->n_nodes;
+    l->first = calloc(nodes + 1, sizeof *l->first);
+    l->part = calloc(n, sizeof *l->part);
+    l->start_s = calloc(n, sizeof *l->start_s);
+    l->median_s = calloc(n, sizeof *l->median_s);
+    l->density = calloc(nodes, LANES * sizeof *l->density);
+    l->evidence = calloc(nodes, LANES * sizeof *l->evidence);
+    l->posterior = calloc(nodes, LANES * sizeof *l->posterior);
+    l->column = calloc(n, LANES * sizeof *l->column);
+    l->sum = calloc(LIVE_COLS, LANES * sizeof *l->sum);
+    return l->first && l->part && l->start_s && l->median_s && l->density &&
+           l->evidence && l->posterior && l->column && l->sum;
+}
+
+/* Nodes are ascending from 0 and each has a worker. */
+static bool node_table(struct live *l, const uint32_t *node)
+{
+    size_t next = 0;
+    for (size_t j = 0; j < l->n; j++) {
+        if (j > 0 && node[j] == node[j - 1])
+            continue;
+        if (node[j] != next || next >= l->n_nodes)
+            return false;
+        l->first[next++] = j;
+    }
+    l->first[next] = l->n;
+    return next == l->n_nodes;
+}
+
+enum dsgd_err live_create(size_t n, size_t n_nodes, const uint32_t *node,
+                          double min_share, size_t min_count, struct live **out,
+                          struct dsgd_error *err)
+{
+    *out = NULL;
+    if (n < 1 || n_nodes < 1 || n_nodes > n)
+        return error_set(err, DSGD_E_RANGE, "live: %zu workers on %zu nodes", n,
+                         n_nodes);
+    if (!(min_share >= 0 && min_share <= 1))
+        return error_set(err, DSGD_E_RANGE,
+                         "live: the minimum share is %g; give 0 to 1",
+                         min_share);
+    struct live *l = calloc(1, sizeof *l);
+    if (!l)
+        return error_set(err, DSGD_E_NOMEM, "live: no memory");
+    l->n = n;
+    l->n_nodes = n_nodes;
+    l->min_share = min_share;
+    l->min_count = min_count;
+    l->close_s = l->planned_s = l->expected = l->all_s = NAN;
+    if (!allocate(l) || !live_table_init(&l->table, n, n_nodes, node)) {
+        live_free(l);
+        return error_set(err, DSGD_E_NOMEM, "live: no memory for %zu workers",
+                         n);
+    }
+    if (!node_table(l, node)) {
+        live_free(l);
+        return error_set(err, DSGD_E_RANGE,
+                         "live: the nodes of %zu workers are not ascending "
+                         "from 0 to %zu",
+                         n, n_nodes - 1);
+    }
+    *out = l;
+    return DSGD_OK;
+}
+
+void live_free(struct live *l)
+{
+    if (!l)
+        return;
+    live_table_destroy(&l->table);
+    free(l->first);
+    free(l->part);
+    free(l->start_s);
+    free(l->median_s);
+    free(l->density);
+    free(l->evidence);
+    free(l->posterior);
+    free(l->column);
+    free(l->sum);
+    free(l);
+}
+
+static void begin(struct live *l, enum live_late late)
+{
+    l->mode = late;
+    memset(l->part, RUNNING, l->n);
+    memset(l->start_s, 0, l->n * sizeof *l->start_s);
+    memset(l->density, 0, l->n_nodes * LANES * sizeof *l->density);
+    l->arrived = 0;
+    l->waiting = l->n;
+    l->next = l->col = 0;
+    l->decided = false;
+    l->planned_s = l->expected = l->all_s = l->elapsed_s = NAN;
+}
+
+void live_plan(struct live *l, const struct predictive *p, enum live_late late)
+{
+    begin(l, late);
+    l->planned = p && live_table_take(&l->table, p);
+    if (l->planned)
+        live_table_fill(&l->table);
+}
+
+void live_plan_grid(struct live *l, const struct predictive *p,
+                    enum live_late late, double log_low, double log_high)
+{
+    begin(l, late);
+    l->planned = live_table_take(&l->table, p);
+    live_table_grid(&l->table, log_low, log_high);
+    live_table_fill(&l->table);
+}
+
+const struct live_table *live_table(const struct live *l)
+{
+    return &l->table;
+}
+
+void live_absent(struct live *l, size_t worker)
+{
+    if (l->part[worker] == RUNNING || l->part[worker] == LATER) {
+        l->part[worker] = OUT;
+        l->waiting--;
+    }
+}
+
+void live_lagging(struct live *l, size_t worker, double expected_lag_s)
+{
+    if (l->part[worker] != RUNNING || !(expected_lag_s >= 0))
+        return;
+    l->part[worker] = LATER;
+    l->start_s[worker] = expected_lag_s;
+    if (!l->planned)
+        return;
+    l->median_s[worker] = live_table_median_s(&l->table, worker);
+    live_table_row(&l->table, worker, expected_lag_s);
+}
+
+double live_latest_start_s(const struct live *l, size_t worker)
+{
+    double plan = isnan(l->planned_s) ? l->close_s : l->planned_s;
+    if (l->mode != LIVE_BUSY || !l->planned || isnan(plan))
+        return INFINITY;
+    return REALIGN * plan - l->median_s[worker];
+}
+
+/* A worker that starts at at_s comes too late for the planned close, and would
+ * be late again after it. */
+static bool sits_out(const struct live *l, size_t worker, double at_s)
+{
+    return at_s > live_latest_start_s(l, worker);
+}
+
+bool live_start(struct live *l, size_t worker, double at_s)
+{
+    if (l->part[worker] != LATER)
+        return l->part[worker] == RUNNING;
+    if (sits_out(l, worker, at_s)) {
+        live_absent(l, worker);
+        return false;
+    }
+    l->part[worker] = RUNNING;
+    l->start_s[worker] = at_s;
+    if (l->planned)
+        live_table_row(&l->table, worker, at_s);
+    return true;
+}
+
+void live_arrive(struct live *l, size_t worker, double duration_s)
+{
+    float density[LANES];
+
+    if (l->part[worker] != RUNNING && l->part[worker] != LATER)
+        return;
+    l->part[worker] = ARRIVED;
+    l->arrived++;
+    l->waiting--;
+    if (!l->planned || !(duration_s > 0) || !isfinite(duration_s))
+        return;
+    live_table_log_density(&l->table, worker, log(duration_s), density);
+    double *sum = l->density + (size_t)l->table.node[worker] * LANES;
+    for (size_t i = 0; i < LANES; i++)
+        sum[i] += density[i];
+}
+
+/* The survivals at now_s of those running or later: at a tick those of the
+ * table, between ticks exact ones for few workers, else interpolated. */
+static const float *survival_now(const struct live *l, size_t worker, bool tick)
+{
+    if (tick)
+        return live_table_at(&l->table, worker, l->col);
+    return l->column + worker * LANES;
+}
+
+static void fill_column(struct live *l, double now_s)
+{
+    const struct live_table *t = &l->table;
+    size_t a = l->col, b = a + 1 < t->cols ? a + 1 : a;
+    float f = b > a
+                  ? (float)((now_s - t->tau_s[a]) / (t->tau_s[b] - t->tau_s[a]))
+                  : 0;
+
+    for (size_t j = 0; j < l->n; j++) {
+        float *out = l->column + j * LANES;
+        if (l->part[j] != RUNNING && l->part[j] != LATER)
+            continue;
+        if (l->n <= SMALL_N) {
+            double own_s = fmax(now_s - l->start_s[j], 1e-30);
+            live_table_survival(t, j, log(own_s), out);
+            continue;
+        }
+        const float *at = live_table_at(t, j, a), *after = at;
+        if (b > a)
+            after = live_table_at(t, j, b);
+        for (size_t i = 0; i < LANES; i++)
+            out[i] = at[i] + f * (after[i] - at[i]);
+    }
+}
+
+/* product *= s; every third time its logarithm is put away: survivals are at
+ * least 1e-12, so a product of three does not underflow. */
+struct log_product {
+    float product[LANES], sum[LANES];
+    size_t factors;
+};
+
+VM_CLONES
+static void log_product_flush(struct log_product *p)
+{
+#pragma omp simd
+    for (size_t i = 0; i < LANES; i++) {
+        p->sum[i] += vm_log(p->product[i]);
+        p->product[i] = 1;
+    }
+    p->factors = 0;
+}
+
+static void log_product_take(struct log_product *p, const float *s)
+{
+    for (size_t i = 0; i < LANES; i++)
+        p->product[i] *= s[i];
+    if (++p->factors == 3)
+        log_product_flush(p);
+}
+
+/* Log joint of one node's observations with each lane's atoms; node_p gets the
+ * normalised p(m | g), and log_g[g] the node's log evidence for g. */
+VM_CLONES
+static void node_evidence(const float *joint, float *node_p, float *log_g)
+{
+    for (size_t g = 0; g < G; g++) {
+        const float *in = joint + g * M;
+        float top = in[0], sum = 0;
+        for (size_t m = 1; m < M; m++)
+            top = in[m] > top ? in[m] : top;
+        for (size_t m = 0; m < M; m++) {
+            node_p[g * M + m] = vm_exp(in[m] - top);
+            sum += node_p[g * M + m];
+        }
+        for (size_t m = 0; m < M; m++)
+            node_p[g * M + m] /= sum;
+        log_g[g] = top + vm_log(sum);
+    }
+}
+
+static void condition(struct live *l, bool tick)
+{
+    const struct predictive *p = l->table.p;
+    double log_g[G], top = -INFINITY, sum = 0;
+
+    for (size_t g = 0; g < G; g++)
+        log_g[g] = p->log_p[g];
+    for (size_t i = 0; i < l->n_nodes; i++) {
+        struct log_product run = {.factors = 0};
+        float *joint = l->evidence + i * LANES, node_g[G];
+
+        for (size_t k = 0; k < LANES; k++)
+            run.product[k] = 1;
+        for (size_t j = l->first[i]; j < l->first[i + 1]; j++) {
+            if (l->part[j] == RUNNING)
+                log_product_take(&run, survival_now(l, j, tick));
+        }
+        log_product_flush(&run);
+        for (size_t k = 0; k < LANES; k++)
+            joint[k] = (float)(l->density[i * LANES + k] + run.sum[k] +
+                               p->node_log_p[i * M + k % M]);
+        node_evidence(joint, l->posterior + i * LANES, node_g);
+        for (size_t g = 0; g < G; g++)
+            log_g[g] += node_g[g];
+    }
+    for (size_t g = 0; g < G; g++)
+        top = fmax(top, log_g[g]);
+    for (size_t g = 0; g < G; g++)
+        sum += log_g[g] = exp(log_g[g] - top);
+    for (size_t i = 0; i < l->n_nodes; i++) {
+        for (size_t k = 0; k < LANES; k++)
+            l->posterior[i * LANES + k] *= (float)(log_g[k / M] / sum);
+    }
+}
+
+/* sum[q] += posterior / now * survival[q] for the later ticks q. */
+VM_CLONES
+static void add_late(const float *posterior, const float *now, size_t cols,
+                     const float *restrict survival, float *restrict sum)
+{
+    float w[LANES];
+
+#pragma omp simd
+    for (size_t i = 0; i < LANES; i++)
+        w[i] = posterior[i] / now[i];
+    for (size_t q = 0; q < cols; q++, survival += LANES, sum += LANES) {
+#pragma omp simd
+        for (size_t i = 0; i < LANES; i++)
+            sum[i] += w[i] * survival[i];
+    }
+}
+
+/* Expected number late at each tick after the current one, in sum, of those
+ * late now. */
+static void expect_late(struct live *l, bool tick, size_t later)
+{
+    l->late = 0;
+    memset(l->sum, 0, later * LANES * sizeof *l->sum);
+    for (size_t j = 0; j < l->n; j++) {
+        if (l->part[j] != RUNNING &&
+            (l->part[j] != LATER || sits_out(l, j, l->start_s[j])))
+            continue;
+        l->late++;
+        if (later)
+            add_late(l->posterior + (size_t)l->table.node[j] * LANES,
+                     survival_now(l, j, tick), later,
+                     live_table_at(&l->table, j, l->col + 1), l->sum);
+    }
+}
+
+/* The best time to close from the last decision on, at its expectations; true
+ * when it is now. */
+static bool best_is_now(struct live *l, double lambda)
+{
+    const struct live_table *t = &l->table;
+    size_t later = t->cols - 1 - l->col;
+    double best = (double)l->arrived - lambda * l->decided_s;
+    bool now = true;
+
+    l->planned_s = l->decided_s;
+    l->expected = (double)l->arrived;
+    for (size_t q = 0; q < later; q++) {
+        double tau_s = t->tau_s[l->col + 1 + q];
+        double expected = (double)(l->arrived + l->late) - l->left[q];
+        double value = expected - lambda * tau_s;
+        if (value > best) {
+            best = value;
+            now = false;
+            l->planned_s = tau_s;
+            l->expected = expected;
+        }
+    }
+    return now;
+}
+
+/* Condition on what is known at now_s, and expect. */
+static void look(struct live *l, double now_s)
+{
+    const struct live_table *t = &l->table;
+    bool tick = now_s <= t->tau_s[l->col] * (1 + 1e-6);
+    size_t later = t->cols - 1 - l->col;
+
+    if (!tick)
+        fill_column(l, now_s);
+    condition(l, tick);
+    expect_late(l, tick, later);
+    l->all_s = t->tau_s[t->cols - 1];
+    for (size_t q = later; q-- > 0;) {
+        l->left[q] = 0;
+        for (size_t i = 0; i < LANES; i++)
+            l->left[q] += l->sum[q * LANES + i];
+        if (l->left[q] < .5)
+            l->all_s = t->tau_s[l->col + 1 + q];
+    }
+    l->decided = true;
+    l->decided_s = now_s;
+}
+
+static size_t count_wanted(const struct live *l)
+{
+    size_t there = l->arrived + l->waiting;
+    size_t wanted = (size_t)(l->min_share * (double)l->n);
+
+    if (wanted < l->min_count)
+        wanted = l->min_count;
+    if (wanted < 1)
+        wanted = 1;
+    return wanted < there ? wanted : there;
+}
+
+bool live_close(struct live *l, double now_s, double lambda, double *next_s)
+{
+    const struct live_table *t = &l->table;
+
+    *next_s = INFINITY;
+    if (!l->waiting)
+        return true;
+    if (!l->planned || !(lambda > 0) || !isfinite(lambda) || !(now_s >= 0))
+        return false;
+    bool due = l->next < t->cols && now_s >= t->tau_s[l->next] * (1 - 1e-9);
+    while (l->next < t->cols && now_s >= t->tau_s[l->next] * (1 - 1e-9))
+        l->col = l->next++;
+    if (l->next < t->cols)
+        *next_s = t->tau_s[l->next];
+    if (l->next == 0 || (!due && l->n > SMALL_N && l->next < t->cols))
+        return false;
+    bool enough = l->arrived >= count_wanted(l);
+    if (l->next == t->cols && !due)
+        return enough; /* beyond the grid nothing is predicted to come */
+    if (!enough && l->mode != LIVE_BUSY)
+        return false;
+    look(l, now_s);
+    return best_is_now(l, lambda) && enough;
+}
+
+bool live_recheck(struct live *l, double lambda)
+{
+    return l->planned && l->decided && l->arrived >= count_wanted(l) &&
+           best_is_now(l, lambda);
+}
+
+void live_end(struct live *l, double elapsed_s)
+{
+    l->elapsed_s = elapsed_s;
+    if (!(elapsed_s > 0) || !isfinite(elapsed_s))
+        return;
+    if (isnan(l->close_s))
+        l->close_s = elapsed_s;
+    l->close_s += CLOSE_RATE * (elapsed_s - l->close_s);
+}
+
+/* Weights of the lanes for a worker that ran at the close. */
+static void lane_weights(const struct live *l, size_t worker, double *w)
+{
+    const float *p = (l->decided ? l->posterior : l->table.prior) +
+                     (size_t)l->table.node[worker] * LANES;
+    double own_s = fmax(l->elapsed_s - l->start_s[worker], 1e-30), sum = 0;
+    float s[LANES];
+
+    live_table_survival(&l->table, worker, log(own_s), s);
+    for (size_t i = 0; i < LANES; i++)
+        sum += p[i];
+    for (size_t i = 0; i < LANES; i++)
+        w[i] = p[i] / (sum * s[i]);
+}
+
+void live_residual(struct live *l, size_t worker, double points_s[LIVE_POINTS])
+{
+    double w[LANES], own_s = l->elapsed_s - l->start_s[worker];
+    float s[LANES];
+
+    for (size_t i = 0; i < LIVE_POINTS; i++)
+        points_s[i] = NAN;
+    if (!l->planned || l->part[worker] == OUT || !(own_s > 0))
+        return;
+    lane_weights(l, worker, w);
+    double at = log(own_s), before = at, above = 1;
+    size_t i = 0;
+    for (int step = 0; step < 60 && i < LIVE_POINTS; step++) {
+        double left = 0;
+        at += .04 + .01 * step;
+        live_table_survival(&l->table, worker, at, s);
+        for (size_t k = 0; k < LANES; k++)
+            left += w[k] * s[k];
+        for (; i < LIVE_POINTS; i++) {
+            double level = 1 - (2. * (double)i + 1) / (2. * LIVE_POINTS);
+            if (left > level)
+                break;
+            double f = above > left ? (above - level) / (above - left) : 1;
+            points_s[i] = exp(before + f * (at - before));
+        }
+        before = at;
+        above = left;
+    }
+    for (; i < LIVE_POINTS; i++)
+        points_s[i] = exp(at);
+}
+
+double live_planned_s(const struct live *l)
+{
+    return l->planned_s;
+}
+
+double live_expected(const struct live *l)
+{
+    return l->expected;
+}
+
+double live_all_s(const struct live *l)
+{
+    return l->all_s;
+}
+
+size_t live_arrived(const struct live *l)
+{
+    return l->arrived;
+}
+
+size_t live_waiting(const struct live *l)
+{
+    return l->waiting;
+}
+
+double live_median_s(const struct live *l, size_t worker)
+{
+    return l->planned ? live_table_median_s(&l->table, worker) : NAN;
+}
+
+double live_running_close(const struct live *l)
+{
+    return l->close_s;
+}
+
+void live_set_running_close(struct live *l, double close_s)
+{
+    l->close_s = close_s;
+}

@@ -1,0 +1,14 @@
+/* For the tests of live.c: a step on a grid that the caller gives. */
+#ifndef DSGD_LIVE_PRIV_H
+#define DSGD_LIVE_PRIV_H
+
+#include "live.h"
+#include "live_table.h"
+
+/* live_plan with the 25 % and 99 % quantiles given, logs. */
+void live_plan_grid(struct live *l, const struct predictive *p,
+                    enum live_late late, double log_low, double log_high);
+
+const struct live_table *live_table(const struct live *l);
+
+#endif

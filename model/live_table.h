@@ -1,0 +1,74 @@
+/* The survival table behind live.h: for every worker, cluster atom g, node atom
+ * m and time of a grid, the probability that the worker is still running.
+ *
+ * A lane is a pair (g, m), lane = g * PRED_M + m; lanes are innermost, so that
+ * one worker at one time is a short contiguous vector. */
+#ifndef DSGD_LIVE_TABLE_H
+#define DSGD_LIVE_TABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "predictive.h"
+
+enum {
+    LIVE_LANES = PRED_G * PRED_M,
+    LIVE_STEPS = 44, /* ticks between the 25 % and the 99 % quantile */
+    LIVE_TAIL = 6,   /* ticks beyond */
+    LIVE_COLS = LIVE_STEPS + 2 + LIVE_TAIL
+};
+
+struct live_table {
+    size_t n, n_nodes;
+    uint32_t *node;             /* [n] */
+    const struct predictive *p; /* of this step */
+    size_t cols;                /* ticks in use */
+    double tau_s[LIVE_COLS];    /* the ticks */
+    float log_tau[LIVE_COLS];   /* and their logs */
+    double log_low, log_high;   /* the two quantiles, NaN before the first */
+    float *survival;            /* [n][LIVE_COLS][LANES], >= 1e-12 */
+    float *weight;              /* [n][K][LANES] normalised over k */
+    float *precision;           /* [n][K] in proportion to exp(-log_sd) */
+    float *shift;               /* [n_nodes][LANES] shift_g + node_shift_im */
+    float *prior;               /* [n_nodes][LANES] pi_g pi_im */
+    float precision_scale[LIVE_LANES]; /* exp(-scale_g) */
+};
+
+/* Make room; false: no memory, and then nothing is left to free. */
+bool live_table_init(struct live_table *t, size_t n, size_t n_nodes,
+                     const uint32_t *node);
+void live_table_destroy(struct live_table *t);
+
+/* Take a predictive, which must hold until the next call: weights, grid.  False
+ * when it is of another shape or holds a NaN: nothing can be planned. */
+bool live_table_take(struct live_table *t, const struct predictive *p);
+
+/* The grid from two log quantiles; live_table_take calls it. */
+void live_table_grid(struct live_table *t, double log_low, double log_high);
+
+/* The survival of all workers at all ticks, each started at 0. */
+void live_table_fill(struct live_table *t);
+
+/* That of one worker which starts at start_s. */
+void live_table_row(struct live_table *t, size_t worker, double start_s);
+
+/* One worker after log_s of its own time.
+ *   out  [LANES] */
+void live_table_survival(const struct live_table *t, size_t worker,
+                         double log_s, float *out);
+
+/* log density of the log duration log_s; [LANES]. */
+void live_table_log_density(const struct live_table *t, size_t worker,
+                            double log_s, float *out);
+
+/* The worker's median duration, seconds, by the prior weights. */
+double live_table_median_s(const struct live_table *t, size_t worker);
+
+static inline const float *live_table_at(const struct live_table *t,
+                                         size_t worker, size_t col)
+{
+    return t->survival + (worker * LIVE_COLS + col) * LIVE_LANES;
+}
+
+#endif

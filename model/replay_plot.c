@@ -1,0 +1,109 @@
+/* Scores as a bar chart, SVG. */
+#include <errno.h>
+#include <string.h>
+
+#include "error.h"
+#include "replay_print.h"
+
+enum { BAR = 14, GAP = 24, HEIGHT = 320, LEFT = 56, TOP = 24, KEY = 130 };
+
+/* One fill a policy; the last two stand out. */
+static const char *const fills[N_POLICIES] = {
+    "#9aa0a6", "#5f6368", "#b0bec5", "#bcaaa4", "#a1887f",
+    "#ffcc80", "#ffb74d", "#81c784", "#9575cd", "#1a73e8"};
+
+static double y_of(double value)
+{
+    double bounded = value < 0 ? 0 : value > 1 ? 1 : value;
+    return TOP + HEIGHT * (1 - bounded);
+}
+
+/* A name may hold what SVG gives a meaning. */
+static void put_text(FILE *out, const char *text)
+{
+    for (; *text; text++) {
+        if (*text == '<')
+            fputs("&lt;", out);
+        else if (*text == '&')
+            fputs("&amp;", out);
+        else if ((unsigned char)*text >= ' ')
+            fputc(*text, out);
+    }
+}
+
+static void put_axis(FILE *out, int width)
+{
+    for (int i = 0; i <= 10; i += 2) {
+        double y = y_of(i / 10.0);
+        fprintf(out,
+                "<line x1=\"%d\" y1=\"%.1f\" x2=\"%d\" y2=\"%.1f\" "
+                "stroke=\"#ddd\"/>\n"
+                "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.1f</text>\n",
+                LEFT, y, width - KEY, y, LEFT - 6, y + 4, i / 10.0);
+    }
+    fprintf(out,
+            "<text x=\"%d\" y=\"14\">throughput / oracle's throughput</text>\n",
+            LEFT);
+}
+
+static void put_group(FILE *out, const struct score *s, int x)
+{
+    for (size_t p = 0; p < s->n_policies; p++) {
+        const struct policy_score *score = &s->policy[p];
+        double y = y_of(score->of_oracle);
+        fprintf(out,
+                "<rect x=\"%d\" y=\"%.2f\" width=\"%d\" height=\"%.2f\" "
+                "fill=\"%s\"><title>%s %.4f</title></rect>\n",
+                x + (int)p * BAR, y, BAR - 2, TOP + HEIGHT - y,
+                fills[score->kind], policy_name(score->kind), score->of_oracle);
+    }
+    fprintf(out, "<text x=\"%d\" y=\"%d\">", x, TOP + HEIGHT + 16);
+    put_text(out, s->trace->name);
+    fputs("</text>\n", out);
+}
+
+static void put_key(FILE *out, const struct score *s, int x)
+{
+    for (size_t p = 0; p < s->n_policies; p++) {
+        enum policy_kind kind = s->policy[p].kind;
+        int y = TOP + 18 * (int)p;
+        fprintf(out,
+                "<rect x=\"%d\" y=\"%d\" width=\"12\" height=\"12\" "
+                "fill=\"%s\"/>\n<text x=\"%d\" y=\"%d\">%s</text>\n",
+                x, y, fills[kind], x + 18, y + 11, policy_name(kind));
+    }
+}
+
+static void put_chart(FILE *out, const struct score *score, size_t count)
+{
+    int group = (int)score[0].n_policies * BAR + GAP;
+    group = group < 120 ? 120 : group; /* room for the name */
+    int width = LEFT + (int)count * group + KEY, height = TOP + HEIGHT + 32;
+
+    fprintf(out,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" "
+            "height=\"%d\" font-family=\"sans-serif\" font-size=\"12\">\n"
+            "<rect width=\"%d\" height=\"%d\" fill=\"#fff\"/>\n",
+            width, height, width, height);
+    put_axis(out, width);
+    for (size_t t = 0; t < count; t++)
+        put_group(out, &score[t], LEFT + 8 + (int)t * group);
+    put_key(out, &score[0], width - KEY + 10);
+    fputs("</svg>\n", out);
+}
+
+enum dsgd_err replay_plot(const char *path, const struct score *score,
+                          size_t count, struct dsgd_error *err)
+{
+    FILE *out = fopen(path, "we");
+
+    if (!out)
+        return error_set(err, DSGD_E_IO, "--plot: %.200s: %s", path,
+                         strerror(errno));
+    put_chart(out, score, count);
+    int failed = ferror(out);
+    if (fclose(out) != 0 || failed)
+        return error_set(err, DSGD_E_IO, "--plot: %.200s: %s", path,
+                         strerror(errno));
+    return DSGD_OK;
+}

@@ -1,0 +1,138 @@
+#include "replay_print.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "error.h"
+#include "replay_options.h"
+
+enum { COLUMNS = 9 };
+static const char *const heads[COLUMNS] = {
+    "Trace",    "Policy",       "Throughput", "OfOracle", "VsFull",
+    "VsStatic", "Contributors", "HiddenUs",   "TickUs"};
+
+/* "p50/p99"; a policy that decides nothing in a step has no ticks. */
+static void print_times(char *out, size_t size, const double *us,
+                        const char *none)
+{
+    if (isnan(us[0]))
+        snprintf(out, size, "%s", none);
+    else
+        snprintf(out, size, "%.1f/%.1f", us[0], us[1]);
+}
+
+static void fill(char (*cell)[64], const struct score *s,
+                 const struct policy_score *p, const char *none)
+{
+    snprintf(cell[0], 64, "%s", s->trace->name);
+    snprintf(cell[1], 64, "%s", policy_name(p->kind));
+    snprintf(cell[2], 64, "%.6g", p->throughput);
+    snprintf(cell[3], 64, "%.4f", p->of_oracle);
+    snprintf(cell[4], 64, "%.4f", p->vs_full);
+    snprintf(cell[5], 64, "%.4f", p->vs_static_best);
+    snprintf(cell[6], 64, "%.2f", p->mean_contributors);
+    print_times(cell[7], 64, p->hidden_us, none);
+    print_times(cell[8], 64, p->tick_us, none);
+}
+
+static void print_row(FILE *out, char (*cell)[64], const int *width)
+{
+    for (int i = 0; i < COLUMNS; i++) {
+        const char *gap = i ? width ? "  " : "|" : "";
+        bool text = i < 2;
+        fprintf(out, "%s%*s", gap,
+                !width ? 0
+                : text ? -width[i]
+                       : width[i],
+                cell[i]);
+    }
+    fputc('\n', out);
+}
+
+static void widen(int *width, char (*cell)[64])
+{
+    for (int i = 0; i < COLUMNS; i++) {
+        int length = (int)strlen(cell[i]);
+        width[i] = length > width[i] ? length : width[i];
+    }
+}
+
+void replay_print_table(FILE *out, const struct score *score, size_t count,
+                        bool parsable)
+{
+    int width[COLUMNS] = {0};
+    const char *none = parsable ? "" : "-";
+    char head[COLUMNS][64], cell[COLUMNS][64];
+
+    for (int i = 0; i < COLUMNS; i++)
+        snprintf(head[i], 64, "%s", heads[i]);
+    widen(width, head);
+    for (size_t t = 0; t < count; t++) {
+        for (size_t p = 0; p < score[t].n_policies; p++) {
+            fill(cell, &score[t], &score[t].policy[p], none);
+            widen(width, cell);
+        }
+    }
+    print_row(out, head, parsable ? NULL : width);
+    for (size_t t = 0; t < count; t++) {
+        for (size_t p = 0; p < score[t].n_policies; p++) {
+            fill(cell, &score[t], &score[t].policy[p], none);
+            print_row(out, cell, parsable ? NULL : width);
+        }
+    }
+}
+
+static json_t *json_times(const double *us)
+{
+    if (isnan(us[0]))
+        return json_null();
+    return json_pack("{s:f, s:f}", "p50", us[0], "p99", us[1]);
+}
+
+static json_t *json_policy(const struct policy_score *p)
+{
+    return json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:o, s:o}", "name",
+                     policy_name(p->kind), "throughput", p->throughput,
+                     "of_oracle", p->of_oracle, "vs_full", p->vs_full,
+                     "vs_static_best", p->vs_static_best, "mean_contributors",
+                     p->mean_contributors, "hidden_us",
+                     json_times(p->hidden_us), "tick_us",
+                     json_times(p->tick_us));
+}
+
+static json_t *json_trace(const struct score *s,
+                          const struct simulate_spec *spec)
+{
+    char late[32];
+    json_t *policies = json_array();
+
+    replay_late_text(spec, late, sizeof late);
+    for (size_t p = 0; p < s->n_policies; p++)
+        json_array_append_new(policies, json_policy(&s->policy[p]));
+    return json_pack("{s:s, s:I, s:I, s:s, s:{s:f}, s:o}", "trace",
+                     s->trace->name, "workers", (json_int_t)s->trace->n,
+                     "steps", (json_int_t)s->trace->steps, "late", late,
+                     "oracle", "throughput", s->oracle.throughput, "policies",
+                     policies);
+}
+
+enum dsgd_err replay_print_json(FILE *out, const struct score *score,
+                                size_t count, const struct simulate_spec *spec,
+                                struct dsgd_error *err)
+{
+    json_t *traces = json_array();
+    bool good = traces;
+
+    for (size_t t = 0; t < count; t++)
+        good &= json_array_append_new(traces, json_trace(&score[t], spec)) == 0;
+    json_t *all = json_pack("{s:i, s:o}", "schema", 1, "traces", traces);
+    good &= all &&
+            json_dumpf(all, out, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) == 0;
+    json_decref(all);
+    fputc('\n', out);
+    if (good)
+        return DSGD_OK;
+    return error_set(err, DSGD_E_NOMEM, "replay: no memory for the JSON");
+}

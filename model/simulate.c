@@ -1,0 +1,282 @@
+#include "simulate.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "error.h"
+#include "simulate_world.h"
+
+/* A policy at work on a trace. */
+struct run {
+    const struct trace *t;
+    struct world w;
+    struct policy *policy;
+    struct dynamic *dynamic; /* of the policy, NULL: it counts */
+    size_t features;         /* that the model reads */
+    int *from;               /* [features] column of the trace, -1: none */
+    float *telemetry;        /* [n_nodes][features] */
+    struct simulate_result *result;
+    bool scored;
+    size_t contributors;
+    double time_s;
+    bool no_memory;
+};
+
+static double now_us(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (double)ts.tv_sec * 1e6 + (double)ts.tv_nsec * 1e-3;
+}
+
+static void push(struct run *r, struct simulate_times *times, double us)
+{
+    if (times->count == times->room) {
+        size_t room = times->room ? 2 * times->room : 256;
+        double *grown = realloc(times->us, room * sizeof *grown);
+        if (!grown) {
+            r->no_memory = true;
+            return;
+        }
+        times->us = grown;
+        times->room = room;
+    }
+    times->us[times->count++] = us;
+}
+
+/* Which column of the trace each feature of the model is. */
+static enum dsgd_err map_telemetry(struct run *r,
+                                   const struct timing_model *model,
+                                   struct dsgd_error *err)
+{
+    const struct trace *t = r->t;
+
+    r->features = model && t->features ? timing_model_features(model) : 0;
+    if (!r->features)
+        return DSGD_OK;
+    r->from = calloc(r->features, sizeof *r->from);
+    r->telemetry = calloc(t->n_nodes, r->features * sizeof *r->telemetry);
+    if (!r->from || !r->telemetry)
+        return error_set(err, DSGD_E_NOMEM, "simulate: no memory");
+    for (size_t f = 0; f < r->features; f++) {
+        r->from[f] = -1;
+        for (size_t i = 0; i < t->features; i++) {
+            if (strcmp(timing_model_feature(model, f), t->feature[i]) == 0)
+                r->from[f] = (int)i;
+        }
+    }
+    return DSGD_OK;
+}
+
+static const float *telemetry_at(struct run *r, size_t step)
+{
+    const struct trace *t = r->t;
+    float *out = r->telemetry;
+
+    if (!r->features)
+        return NULL;
+    for (size_t i = 0; i < t->n_nodes; i++) {
+        const float *row = t->telemetry + (step * t->n_nodes + i) * t->features;
+        for (size_t f = 0; f < r->features; f++)
+            *out++ = r->from[f] < 0 ? NAN : row[r->from[f]];
+    }
+    return r->telemetry;
+}
+
+/* Ask whether to close; what a decision costs is measured where there is one:
+ * at ticks and, in small clusters, at arrivals. */
+static bool ask(struct run *r, double at_s, bool decides, double *next_s)
+{
+    double before = now_us();
+    bool close = dynamic_close(r->dynamic, at_s, next_s);
+
+    if (r->scored && decides)
+        push(r, &r->result->tick, now_us() - before);
+    if (!(*next_s > at_s))
+        *next_s = INFINITY;
+    return close;
+}
+
+static double event_at(const struct event *e, size_t i, size_t count)
+{
+    return i < count ? e[i].at_s : INFINITY;
+}
+
+/* Let the step happen, event by event, until the policy closes it. */
+static double play(struct run *r)
+{
+    struct world *w = &r->w;
+    size_t arrived = 0, freed = 0;
+    double now_s = 0, next_s;
+    bool closed = ask(r, 0, false, &next_s);
+
+    while (!closed) {
+        while (arrived < w->n && w->sits_out[w->arrive[arrived].worker])
+            arrived++;
+        double arrive_s = event_at(w->arrive, arrived, w->n);
+        double free_s = event_at(w->free, freed, w->n_busy);
+        double event_s = fmin(fmin(arrive_s, free_s), next_s);
+        bool tick = next_s <= fmin(arrive_s, free_s);
+        if (isinf(event_s))
+            break;
+        now_s = event_s;
+        if (!tick && free_s <= arrive_s) {
+            size_t j = w->free[freed++].worker;
+            w->sits_out[j] = !dynamic_start(r->dynamic, j, now_s);
+        } else if (!tick) {
+            size_t j = w->arrive[arrived++].worker;
+            w->done[j] = true;
+            dynamic_arrive(r->dynamic, j, w->x[j], now_s);
+        }
+        closed = ask(r, now_s, tick || w->n <= 64, &next_s);
+    }
+    return now_s;
+}
+
+static void step(struct run *r, size_t t)
+{
+    struct world *w = &r->w;
+    const struct simulate_spec *spec = w->spec;
+    const float *telemetry = telemetry_at(r, t);
+    double close_s, hidden_us;
+
+    r->scored = t >= spec->warmup;
+    world_begin(w, r->t->duration_s + t * w->n);
+    double before = now_us();
+    if (r->dynamic) {
+        dynamic_begin(r->dynamic, w->part, telemetry, spec->overhead_s);
+        hidden_us = now_us() - before;
+        close_s = play(r);
+    } else {
+        size_t c = policy_begin(r->policy, w->busy);
+        hidden_us = now_us() - before;
+        close_s = world_close_at(w, c);
+    }
+    size_t count = world_contributors(w);
+    world_observe(w, close_s);
+    before = now_us();
+    if (r->dynamic)
+        dynamic_end(r->dynamic, close_s, w->log_s, w->status);
+    else
+        policy_end(r->policy, count, close_s, w->start_s, w->log_s, w->status);
+    hidden_us += now_us() - before;
+    world_carry(w, close_s);
+    if (!r->scored)
+        return;
+    push(r, &r->result->hidden, hidden_us);
+    r->contributors += count;
+    r->time_s += close_s + spec->overhead_s;
+}
+
+static enum dsgd_err check_steps(const struct trace *t,
+                                 const struct simulate_spec *spec,
+                                 struct dsgd_error *err)
+{
+    if (spec->warmup < t->steps)
+        return DSGD_OK;
+    return error_set(err, DSGD_E_RANGE,
+                     "%s: %zu steps leave none after a warm-up of %zu; give a "
+                     "longer trace or --warmup=%zu",
+                     t->name ? t->name : "trace", t->steps, spec->warmup,
+                     t->steps / 2);
+}
+
+enum dsgd_err
+simulate_run(const struct trace *t, const struct simulate_spec *spec,
+             struct policy *policy, const struct timing_model *model,
+             struct simulate_result *result, struct dsgd_error *err)
+{
+    struct run r = {.t = t,
+                    .policy = policy,
+                    .dynamic = policy_dynamic(policy),
+                    .result = result};
+
+    *result = (struct simulate_result){0};
+    enum dsgd_err rc = check_steps(t, spec, err);
+    if (rc == DSGD_OK)
+        rc = world_create(spec, t->n, &r.w, err);
+    if (rc != DSGD_OK)
+        return rc;
+    rc = map_telemetry(&r, model, err);
+    for (size_t i = 0; rc == DSGD_OK && i < t->steps; i++)
+        step(&r, i);
+    if (rc == DSGD_OK && r.no_memory)
+        rc = error_set(err, DSGD_E_NOMEM, "simulate: no memory");
+    result->throughput = (double)r.contributors / r.time_s;
+    result->mean_contributors =
+        (double)r.contributors / (double)(t->steps - spec->warmup);
+    world_free(&r.w);
+    free(r.from);
+    free(r.telemetry);
+    if (rc != DSGD_OK)
+        simulate_result_free(result);
+    return rc;
+}
+
+void simulate_result_free(struct simulate_result *r)
+{
+    free(r->hidden.us);
+    free(r->tick.us);
+    *r = (struct simulate_result){0};
+}
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double simulate_quantile(struct simulate_times *times, double q)
+{
+    if (!times->count)
+        return NAN;
+    qsort(times->us, times->count, sizeof *times->us, compare);
+    return times->us[(size_t)(q * (double)(times->count - 1) + .5)];
+}
+
+static double fixed_rate(const struct trace *t,
+                         const struct simulate_spec *spec, struct world *w,
+                         size_t c)
+{
+    double count = 0, time_s = 0;
+
+    memset(w->lag_s, 0, w->n * sizeof *w->lag_s);
+    for (size_t i = spec->warmup; i < t->steps; i++) {
+        world_begin(w, t->duration_s + i * t->n);
+        double close_s = world_close_at(w, c);
+        count += (double)world_contributors(w);
+        time_s += close_s + spec->overhead_s;
+        world_carry(w, close_s);
+    }
+    return count / time_s;
+}
+
+enum dsgd_err simulate_best_static(const struct trace *t,
+                                   const struct simulate_spec *spec,
+                                   size_t *best_c, double *throughput,
+                                   struct dsgd_error *err)
+{
+    enum { ALL = 256, SOME = 100 };
+    size_t tries = t->n <= ALL ? t->n : SOME;
+    struct world w;
+    enum dsgd_err rc = check_steps(t, spec, err);
+
+    if (rc == DSGD_OK)
+        rc = world_create(spec, t->n, &w, err);
+    if (rc != DSGD_OK)
+        return rc;
+    *throughput = 0;
+    for (size_t i = 1; i <= tries; i++) {
+        size_t c = i * t->n / tries;
+        double rate = fixed_rate(t, spec, &w, c);
+        if (rate >= *throughput) {
+            *throughput = rate;
+            *best_c = c;
+        }
+    }
+    world_free(&w);
+    return DSGD_OK;
+}

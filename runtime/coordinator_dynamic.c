@@ -1,0 +1,361 @@
+#include "coordinator_dynamic.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "dynamic.h"
+#include "error.h"
+
+/* Predicting waits for this part of a median duration: no step is closed
+ * before. */
+#define PUT_OFF .25
+
+struct dyn {
+    struct dynamic *d;
+    const struct timing_model *model;
+    size_t n_features;
+    int *feature;    /* [n_features] index in the node's telemetry, -1 */
+    uint32_t *index; /* [n_workers] of a worker in the model's order */
+    uint8_t *part;   /* [n_workers], in the model's order as the next two */
+    float *log_s;
+    uint8_t *status;
+    float *telemetry; /* [n_nodes][n_features] */
+    float *latest_s;  /* [n_workers] scratch */
+    float *value;     /* [n_nodes][DSGD_N_TELEMETRY] as last heard */
+    bool heard;       /* any node has telemetry */
+    bool waiting;     /* to predict the open step */
+    bool running;     /* the model has begun a step that is not ended */
+    double elapsed_s; /* of that step, once closed */
+    double next_s;    /* own clock */
+    double hidden_us, tick_us;
+    uint64_t step;
+};
+
+static double stopwatch_us(uint64_t since_ns)
+{
+    return (double)(sys_now_ns() - since_ns) * 1e-3;
+}
+
+void dyn_free(struct coordinator *c)
+{
+    struct dyn *y = c->dyn;
+
+    if (!y)
+        return;
+    dynamic_free(y->d);
+    free(y->feature);
+    free(y->index);
+    free(y->part);
+    free(y->log_s);
+    free(y->status);
+    free(y->latest_s);
+    free(y->telemetry);
+    free(y->value);
+    free(y);
+    c->dyn = NULL;
+}
+
+static bool allocate(struct coordinator *c, struct dyn *y)
+{
+    size_t n = c->n_workers, nodes = c->n_nodes;
+
+    y->feature = calloc(y->n_features + 1, sizeof *y->feature);
+    y->index = calloc(n, sizeof *y->index);
+    y->part = calloc(n, sizeof *y->part);
+    y->log_s = calloc(n, sizeof *y->log_s);
+    y->status = calloc(n, sizeof *y->status);
+    y->latest_s = calloc(n, sizeof *y->latest_s);
+    y->telemetry = calloc(nodes * (y->n_features + 1), sizeof *y->telemetry);
+    y->value = calloc(nodes * DSGD_N_TELEMETRY, sizeof *y->value);
+    return y->latest_s && y->feature && y->index && y->part && y->log_s &&
+           y->status && y->telemetry && y->value;
+}
+
+/* Which of a node's features the model reads. */
+static void map_features(struct dyn *y)
+{
+    static const char *const names[] = {DSGD_TELEMETRY_FEATURES};
+
+    for (size_t f = 0; f < y->n_features; f++) {
+        y->feature[f] = -1;
+        for (int i = 0; i < DSGD_N_TELEMETRY; i++) {
+            if (strcmp(names[i], timing_model_feature(y->model, f)) == 0)
+                y->feature[f] = i;
+        }
+    }
+}
+
+/* The model wants the workers of a node side by side. */
+static uint32_t *order_workers(struct coordinator *c, struct dyn *y)
+{
+    uint32_t *node = calloc(c->n_workers, sizeof *node), next = 0;
+
+    for (uint32_t i = 0; node && i < c->n_nodes; i++) {
+        for (uint32_t l = 0; l < c->peer[i].n_local; l++) {
+            y->index[c->peer[i].worker[l]] = next;
+            node[next++] = i;
+        }
+    }
+    return node;
+}
+
+static enum dsgd_err make(struct coordinator *c, struct dyn *y,
+                          const struct coordinator_config *config,
+                          struct dsgd_error *err)
+{
+    struct dynamic_spec spec;
+    enum dsgd_err rc;
+
+    dynamic_spec_init(&spec);
+    rc = rule_parse("DSGD_RULE", c->opt.rule, &spec.rule, err);
+    if (rc != DSGD_OK)
+        return rc;
+    y->n_features = timing_model_features(y->model);
+    if (!allocate(c, y))
+        return error_set(err, DSGD_E_NOMEM, "timing model: no memory");
+    map_features(y);
+    for (size_t i = 0; i < (size_t)c->n_nodes * DSGD_N_TELEMETRY; i++)
+        y->value[i] = NAN;
+    uint32_t *node = order_workers(c, y);
+    if (!node)
+        return error_set(err, DSGD_E_NOMEM, "timing model: no memory");
+    spec.n = c->n_workers;
+    spec.n_nodes = c->n_nodes;
+    spec.node = node;
+    spec.late = c->opt.polls ? LIVE_POLL : LIVE_BUSY;
+    spec.min = c->opt.min_contributors;
+    spec.dry = config->cutoff->mode == CUTOFF_DRY;
+    rc = dynamic_create(&spec, y->model, &y->d, err);
+    free(node);
+    return rc;
+}
+
+enum dsgd_err dyn_create(struct coordinator *c,
+                         const struct coordinator_config *config,
+                         struct dsgd_error *err)
+{
+    bool dry = config->cutoff->mode == CUTOFF_DRY;
+
+    if (config->cutoff->mode != CUTOFF_DYNAMIC && !dry)
+        return DSGD_OK;
+    if (!config->model)
+        return error_set(err, DSGD_E_NOMODEL,
+                         "--dsgd-cutoff: %s needs a timing model and none is "
+                         "installed; use full, static:K or order",
+                         dry ? "dry" : "dynamic");
+    struct dyn *y = calloc(1, sizeof *y);
+    if (!y)
+        return error_set(err, DSGD_E_NOMEM, "timing model: no memory");
+    c->dyn = y;
+    y->model = config->model;
+    y->next_s = INFINITY;
+    enum dsgd_err rc = make(c, y, config, err);
+    if (rc != DSGD_OK)
+        dyn_free(c);
+    return rc;
+}
+
+void dyn_telemetry(struct coordinator *c, uint32_t node, const float *value)
+{
+    struct dyn *y = c->dyn;
+    struct record_telemetry row = {.step = c->step, .node = node};
+
+    memcpy(row.value, value, sizeof row.value);
+    record_put_telemetry(c->record, &row);
+    if (!y)
+        return;
+    memcpy(y->value + (size_t)node * DSGD_N_TELEMETRY, value, sizeof row.value);
+    y->heard = true;
+}
+
+static const float *features(struct coordinator *c)
+{
+    struct dyn *y = c->dyn;
+
+    for (uint32_t i = 0; i < c->n_nodes; i++) {
+        for (size_t f = 0; f < y->n_features; f++) {
+            int source = y->feature[f];
+            y->telemetry[i * y->n_features + f] =
+                source < 0 ? NAN : y->value[i * DSGD_N_TELEMETRY + source];
+        }
+    }
+    return y->heard ? y->telemetry : NULL;
+}
+
+void dyn_open(struct coordinator *c)
+{
+    if (c->dyn)
+        c->dyn->waiting = true;
+}
+
+static void log_decision(struct coordinator *c)
+{
+    struct dyn *y = c->dyn;
+    const struct dynamic_record *r = dynamic_record(y->d);
+    struct record_decision row = {.step = y->step,
+                                  .planned_s = r->planned_s,
+                                  .expected = r->expected,
+                                  .would_s = r->would_s,
+                                  .would = (uint32_t)r->would,
+                                  .predicted_gain = r->predicted_gain,
+                                  .realised_gain = r->realised_gain,
+                                  .lambda = r->lambda,
+                                  .hidden_us = y->hidden_us,
+                                  .tick_us = y->tick_us};
+
+    snprintf(row.policy, sizeof row.policy, "%s", r->policy);
+    record_put_decision(c->record, &row);
+}
+
+/* Realignment: a worker that frees itself too late for the planned close would
+ * be cut again, and late again; it is told to sit the step out. */
+static void tell_latest(struct coordinator *c)
+{
+    struct dyn *y = c->dyn;
+
+    for (uint32_t i = 0; i < c->n_nodes; i++) {
+        const struct peer *p = &c->peer[i];
+        bool any = false;
+        for (uint32_t l = 0; l < p->n_local; l++) {
+            uint32_t at = y->index[p->worker[l]];
+            y->latest_s[l] = INFINITY;
+            if (y->part[at] == DYNAMIC_BUSY)
+                y->latest_s[l] = (float)dynamic_latest_start_s(y->d, at);
+            any = any || isfinite(y->latest_s[l]);
+        }
+        if (any)
+            peers_latest(c, i, y->latest_s);
+    }
+}
+
+void dyn_begin(struct coordinator *c, uint32_t w)
+{
+    struct dyn *y = c->dyn;
+    const struct worker *worker = &c->worker[w];
+
+    if (y && !y->waiting && !worker->fresh && worker->working)
+        dynamic_start(y->d, y->index[w], (double)worker->lag_s);
+}
+
+/* Observe the step before, predict the open one. */
+static void predict(struct coordinator *c)
+{
+    struct dyn *y = c->dyn;
+    uint64_t began_ns = sys_now_ns();
+
+    y->waiting = false;
+    if (y->running) {
+        dynamic_end(y->d, y->elapsed_s, y->log_s, y->status);
+        y->hidden_us += stopwatch_us(began_ns);
+        log_decision(c);
+        began_ns = sys_now_ns();
+    }
+    memset(y->status, TIMING_NONE, c->n_workers);
+    memset(y->log_s, 0, c->n_workers * sizeof *y->log_s);
+    for (uint32_t w = 0; w < c->n_workers; w++) {
+        const struct worker *worker = &c->worker[w];
+        y->part[y->index[w]] = !worker->working ? DYNAMIC_ABSENT
+                               : worker->fresh  ? DYNAMIC_READY
+                                                : DYNAMIC_BUSY;
+    }
+    dynamic_begin(y->d, y->part, features(c), c->overhead_s);
+    for (uint32_t w = 0; w < c->n_workers; w++) {
+        if (!isnan(c->worker[w].lag_s))
+            dyn_begin(c, w);
+    }
+    y->running = true;
+    y->step = c->step;
+    y->tick_us = 0;
+    y->next_s = c->step_s;
+    y->hidden_us = stopwatch_us(began_ns);
+    tell_latest(c);
+}
+
+bool dyn_pump(struct coordinator *c)
+{
+    struct dyn *y = c->dyn;
+    double put_off_s = PUT_OFF * cutoff_median_s(c->cutoff);
+
+    if (!y || !y->waiting || c->now_s - c->step_s < put_off_s)
+        return false;
+    predict(c);
+    return true;
+}
+
+void dyn_commit(struct coordinator *c, uint32_t w, const struct msg_event *e,
+                bool in_time)
+{
+    struct dyn *y = c->dyn;
+    double at_s = c->now_s - c->step_s;
+
+    if (!y || !(e->fraction > 0) || !(e->duration_s > 0))
+        return;
+    if (in_time && y->waiting)
+        predict(c);
+    uint32_t i = y->index[w];
+    y->log_s[i] = logf(e->duration_s / e->fraction);
+    y->status[i] = e->fraction < 1 ? TIMING_PROGRESS : TIMING_EXACT;
+    if (!in_time)
+        return;
+    dynamic_arrive(y->d, i, e->duration_s, at_s);
+    y->next_s = c->now_s;
+}
+
+void dyn_leave(struct coordinator *c, uint32_t w)
+{
+    struct dyn *y = c->dyn;
+
+    if (y && y->running && !y->waiting && c->phase == PHASE_OPEN)
+        dynamic_leave(y->d, y->index[w]);
+}
+
+bool dyn_close(struct coordinator *c)
+{
+    struct dyn *y = c->dyn;
+    double next_s;
+
+    if (!y || y->waiting || c->now_s < y->next_s)
+        return false;
+    uint64_t began_ns = sys_now_ns();
+    bool close = dynamic_close(y->d, c->now_s - c->step_s, &next_s);
+    y->tick_us = fmax(y->tick_us, stopwatch_us(began_ns));
+    y->next_s = c->step_s + next_s;
+    return close;
+}
+
+/* Who has not arrived takes at least as long as it has been running. */
+void dyn_closed(struct coordinator *c)
+{
+    struct dyn *y = c->dyn;
+
+    if (!y)
+        return;
+    if (y->waiting)
+        predict(c);
+    y->elapsed_s = c->now_s - c->step_s;
+    y->next_s = INFINITY;
+    for (uint32_t w = 0; w < c->n_workers; w++) {
+        const struct worker *worker = &c->worker[w];
+        uint32_t i = y->index[w];
+        double running_s = y->elapsed_s - (double)worker->lag_s;
+        if (!worker->working || worker->arrived ||
+            y->status[i] != TIMING_NONE || !(running_s > 0))
+            continue;
+        y->log_s[i] = (float)log(running_s);
+        y->status[i] = TIMING_CENSORED;
+    }
+}
+
+double dyn_next_s(const struct coordinator *c)
+{
+    const struct dyn *y = c->dyn;
+    double put_off_s = PUT_OFF * cutoff_median_s(c->cutoff);
+
+    if (!y || c->phase != PHASE_OPEN)
+        return INFINITY;
+    if (y->waiting)
+        return c->step_s + (isnan(put_off_s) ? 0 : put_off_s);
+    return y->next_s;
+}

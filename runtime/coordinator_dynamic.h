@@ -1,0 +1,35 @@
+/* The coordinator's side of the dynamic cutoff: feeds the timing model with
+ * what happens, and asks it when to close.
+ *
+ * Observing the last step and predicting this one are put off until a part of
+ * the step has passed, when the workers compute anyway; what is heard of late
+ * workers until then still counts for the last step. */
+#ifndef DSGD_COORDINATOR_DYNAMIC_H
+#define DSGD_COORDINATOR_DYNAMIC_H
+
+#include "coordinator_priv.h"
+
+/* No effect, and no dynamic, unless the cutoff is dynamic or dry.  Errors:
+ * DSGD_E_NOMODEL, DSGD_E_NOMEM, those of dynamic_create. */
+enum dsgd_err dyn_create(struct coordinator *c,
+                         const struct coordinator_config *config,
+                         struct dsgd_error *err);
+void dyn_free(struct coordinator *c);
+
+/* With c->dyn == NULL these do nothing; dyn_close returns false. */
+
+void dyn_open(struct coordinator *c); /* c->step has opened */
+/* Predict, if that has waited long enough. */
+bool dyn_pump(struct coordinator *c);
+void dyn_begin(struct coordinator *c, uint32_t worker); /* as its lag_s says */
+void dyn_commit(struct coordinator *c, uint32_t worker,
+                const struct msg_event *e, bool in_time);
+void dyn_leave(struct coordinator *c, uint32_t worker);
+bool dyn_close(struct coordinator *c); /* close the open step now? */
+void dyn_closed(struct coordinator *c);
+void dyn_telemetry(struct coordinator *c, uint32_t node, const float *value);
+
+/* Own clock at which the coordinator wants to be asked again; INFINITY. */
+double dyn_next_s(const struct coordinator *c);
+
+#endif

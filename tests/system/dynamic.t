@@ -1,0 +1,85 @@
+#!/bin/bash
+# The dynamic cutoff on a real cluster, with a co-tenant that comes and goes:
+# beside full and a sweep of static, from the same cluster.
+
+# shellcheck source=lib.sh
+. "$(dirname "$0")/lib.sh"
+unset DSGD_TEST_CLUSTER
+so=$builddir/plugin/spank_dsgd.so
+[[ -f $so ]] || cannot "$so is not built"
+model=$srcdir/model/default.safetensors
+[[ -f $model ]] || cannot "$model is not there"
+plugstack=$(mktemp)
+chmod 644 "$plugstack"
+at_exit 'rm -f "$plugstack"'
+records=$cluster/records
+echo "optional $so record_dir=$records model=$model" >"$plugstack"
+cluster_start -N 4 -v "$srcdir" -P "$plugstack"
+
+# train MODE: 2 epochs while the co-tenant of n3 comes and goes; the record's
+# path in $record.
+train() {
+    local noise
+    (
+        while sleep 4; do
+            noise=$(mc noise n3)
+            sleep 5
+            mc noise stop "$noise"
+        done
+    ) >/dev/null 2>&1 &
+    tenant=$!
+    job srun -N4 --ntasks-per-node=2 --dsgd-cutoff="$1" \
+        "$builddir/dsgd-train" --model cnn --batch 32 --micro-batches 8 \
+        --epochs 2 --progress none >"$shared/out" 2>&1
+    rc=$?
+    kill "$tenant"
+    wait "$tenant" 2>/dev/null
+    mc noise stop >/dev/null 2>&1
+    record=$(find "$records" -name '*.dsgd' -printf '%T@ %p\n' | sort -n |
+        tail -n 1 | cut -d' ' -f2-)
+}
+sql() { sqlite3 "$record" "$1"; }
+rate() { sql 'select sum(samples) / sum(publish_s) from step where step > 10'; }
+
+best=0
+for mode in full static:7 static:6 static:5; do
+    train "$mode"
+    is "$mode: exit code" $rc 0
+    this=$(rate)
+    diag "$mode: $this unique samples/s"
+    best=$(awk -v a="$best" -v b="$this" 'BEGIN { print a > b ? a : b }')
+    [[ $mode == full ]] && full=$this
+done
+train dynamic
+is "dynamic: exit code" $rc 0 || diag "$(tail "$shared/out")"
+dynamic=$(rate)
+diag "dynamic: $dynamic unique samples/s"
+diag "hidden, tick (us, median): $(sql 'select hidden_us, tick_us from decision order by hidden_us limit 1 offset (select count(*) / 2 from decision)')"
+at_least "dynamic is no slower than full" "$dynamic" "$full"
+diag "dynamic / best static: $(awk -v a="$dynamic" -v b="$best" 'BEGIN { print a / b }')"
+is "replicas are identical" "$(sql 'select count(*) from (select step from
+    checksum group by step having count(distinct value) > 1)')" 0
+is "each sample once an epoch" "$(sql 'select sum(samples) from step')" 120000
+at_least "every step has its decision" "$(sql 'select count(*) from decision')" \
+    "$(sql 'select count(*) - 5 from step')"
+
+# What the nodes saw of others, in mid-run.
+others() { # NODE: largest share of its CPU time that others used
+    sql "select max(value) from telemetry join node using (node)
+        where step > 0 and telemetry.name = 'other_cpu' and node.name = '$1'"
+}
+at_least "n3 saw its co-tenant" "$(others n3)" 0.5
+at_most "n1 saw none" "$(others n1)" 0.4
+
+train dry
+is "dry: exit code" $rc 0
+is "dry cuts nobody" "$(sql 'select count(*) from step where contributors < 8
+    and epoch_end = 0 and samples = 256')" 0
+at_least "and says what would have been saved" \
+    "$(sql 'select count(*) from decision where would < 8')" 1
+
+job srun -N1 --dsgd-cutoff=dynamic --dsgd-model=/etc/passwd \
+    "$builddir/dsgd-train" --max-steps 5 >"$shared/out" 2>&1
+is "a file that is no model: exit code" $? 6
+like "and it is named" "$(cat "$shared/out")" '/etc/passwd'
+tap_done

@@ -1,0 +1,465 @@
+/* The dynamic cutoff as one object: a made-up model, a small simulated
+ * cluster. */
+#include "dynamic.h"
+#include "predictive_make.h"
+#include "rng.h"
+#include "sort.h"
+#include "tap.h"
+#include "timing_model.h"
+
+enum { N = 48, NODES = 4 };
+
+/* ---- allocations are counted ---- */
+
+static size_t allocations;
+void *__real_malloc(size_t n);
+void *__real_calloc(size_t n, size_t m);
+void *__real_realloc(void *p, size_t n);
+void *__real_aligned_alloc(size_t a, size_t n);
+void *__wrap_malloc(size_t n);
+void *__wrap_calloc(size_t n, size_t m);
+void *__wrap_realloc(void *p, size_t n);
+void *__wrap_aligned_alloc(size_t a, size_t n);
+
+void *__wrap_malloc(size_t n)
+{
+    allocations++;
+    return __real_malloc(n);
+}
+
+void *__wrap_calloc(size_t n, size_t m)
+{
+    allocations++;
+    return __real_calloc(n, m);
+}
+
+void *__wrap_realloc(void *p, size_t n)
+{
+    allocations++;
+    return __real_realloc(p, n);
+}
+
+void *__wrap_aligned_alloc(size_t a, size_t n)
+{
+    allocations++;
+    return __real_aligned_alloc(a, n);
+}
+
+/* ---- a model that always predicts the same, after one step ---- */
+
+static struct made made;
+static uint64_t observed;
+
+struct fake {
+    struct timing t;
+    uint64_t steps;
+};
+
+static enum dsgd_err fake_create(const struct timing_model *m, size_t n,
+                                 size_t n_nodes, const uint32_t *node,
+                                 struct timing **t, struct dsgd_error *err)
+{
+    struct fake *f = calloc(1, sizeof *f);
+    (void)node;
+    (void)err;
+    f->t = (struct timing){.model = m, .n = n, .n_nodes = n_nodes};
+    *t = &f->t;
+    return DSGD_OK;
+}
+
+static void fake_free(struct timing *t)
+{
+    free(t);
+}
+
+static const struct predictive *fake_predict(struct timing *t,
+                                             const float *telemetry)
+{
+    (void)telemetry;
+    return ((struct fake *)t)->steps ? &made.p : NULL;
+}
+
+static void fake_observe(struct timing *t, const float *log_s,
+                         const uint8_t *status)
+{
+    (void)log_s;
+    (void)status;
+    ((struct fake *)t)->steps++;
+    observed++;
+}
+
+static size_t fake_bytes(const struct timing *t)
+{
+    (void)t;
+    return sizeof(uint64_t);
+}
+
+static void fake_save(const struct timing *t, void *out)
+{
+    memcpy(out, &((const struct fake *)t)->steps, sizeof(uint64_t));
+}
+
+static enum dsgd_err fake_load(struct timing *t, const void *in,
+                               struct dsgd_error *err)
+{
+    (void)err;
+    memcpy(&((struct fake *)t)->steps, in, sizeof(uint64_t));
+    return DSGD_OK;
+}
+
+static const struct timing_kind kind = {
+    .name = "fake",
+    .create = fake_create,
+    .free_state = fake_free,
+    .predict = fake_predict,
+    .observe = fake_observe,
+    .state_bytes = fake_bytes,
+    .state_save = fake_save,
+    .state_load = fake_load,
+};
+static const struct timing_model model = {.kind = &kind};
+
+/* ---- a cluster ---- */
+
+struct cluster {
+    struct rng rng;
+    double x_s[N], left_s[N]; /* durations; what is left of an old batch */
+    bool sat_out[N];
+    size_t count;
+    double total_s;
+    size_t sits;
+};
+
+/* Durations as predicted; node 1 is slow in half of the steps. */
+static void draw(struct cluster *c)
+{
+    bool slow = rng_uniform(&c->rng) < .5;
+    for (size_t j = 0; j < N; j++)
+        c->x_s[j] =
+            exp((double)made.mu[j * PRED_K] + .06 * rng_normal(&c->rng) +
+                (slow && made.node[j] == 1 ? .8 : 0));
+}
+
+/* One step at a resolution of a millisecond; returns its time. */
+static double step(struct dynamic *d, struct cluster *c, enum live_late late)
+{
+    const double overhead_s = .02;
+    uint8_t part[N], status[N];
+    float log_s[N];
+    double start_s[N], next_s, now = 0;
+    bool in[N] = {false}, started[N], closed;
+
+    draw(c);
+    for (size_t j = 0; j < N; j++) {
+        bool busy = late == LIVE_BUSY && c->left_s[j] > 0;
+        part[j] = busy ? DYNAMIC_BUSY : DYNAMIC_READY;
+        start_s[j] = busy ? c->left_s[j] : 0;
+        started[j] = !busy;
+        c->sat_out[j] = false;
+    }
+    dynamic_begin(d, part, NULL, overhead_s);
+    closed = dynamic_close(d, 0, &next_s);
+    for (now = 0; !closed && now < 20; now += .001) {
+        bool event = false;
+        for (size_t j = 0; j < N; j++) {
+            if (!started[j] && start_s[j] <= now) {
+                started[j] = event = true;
+                c->sat_out[j] = !dynamic_start(d, j, start_s[j]);
+                c->sits += c->sat_out[j];
+            }
+            if (started[j] && !in[j] && !c->sat_out[j] &&
+                start_s[j] + c->x_s[j] <= now) {
+                in[j] = event = true;
+                dynamic_arrive(d, j, c->x_s[j], start_s[j] + c->x_s[j]);
+            }
+        }
+        if (event || now >= next_s)
+            closed = dynamic_close(d, now, &next_s);
+    }
+    for (size_t j = 0; j < N; j++) {
+        double own_s = now - start_s[j];
+        bool bound = !in[j] && late == LIVE_BUSY;
+        status[j] = c->sat_out[j] || !started[j] ? TIMING_NONE
+                    : bound                      ? TIMING_CENSORED
+                                                 : TIMING_EXACT;
+        log_s[j] = (float)log(bound ? fmax(own_s, 1e-3) : c->x_s[j]);
+        c->left_s[j] = in[j] || c->sat_out[j]
+                           ? 0
+                           : fmax(start_s[j] + (started[j] ? c->x_s[j] : 0) -
+                                      now - overhead_s,
+                                  0);
+    }
+    dynamic_end(d, now, log_s, status);
+    c->count += dynamic_record(d)->contributors;
+    c->total_s += now + overhead_s;
+    return now;
+}
+
+static struct dynamic *create(enum live_late late, enum rule rule, bool guard,
+                              bool dry)
+{
+    struct dynamic_spec spec;
+    struct dynamic *d;
+
+    dynamic_spec_init(&spec);
+    spec.n = N;
+    spec.n_nodes = NODES;
+    spec.node = made.node;
+    spec.late = late;
+    spec.rule = rule;
+    spec.guard = guard;
+    spec.dry = dry;
+    dynamic_create(&spec, &model, &d, NULL);
+    return d;
+}
+
+/* Throughput over 120 steps after the warm-up. */
+static double throughput(struct dynamic *d, enum live_late late)
+{
+    struct cluster c = {.count = 0};
+
+    rng_seed(&c.rng, 4, 0);
+    for (int t = 0; t < 130; t++) {
+        if (t == 10)
+            c.count = 0, c.total_s = 0;
+        step(d, &c, late);
+    }
+    return (double)c.count / c.total_s;
+}
+
+static void warm_up(void)
+{
+    struct dynamic *d = create(LIVE_FRESH, RULE_LIVE, true, false);
+    struct cluster c = {.count = 0};
+    size_t whole = 0, cut = 0;
+
+    rng_seed(&c.rng, 1, 0);
+    for (int t = 0; t < 10; t++) {
+        step(d, &c, LIVE_FRESH);
+        whole += dynamic_record(d)->contributors == N;
+    }
+    is_int((long long)whole, 10, "the warm-up waits for all");
+    is_str(dynamic_record(d)->policy, "warm-up", "and says so");
+    size_t before = allocations;
+    for (int t = 0; t < 40; t++) {
+        step(d, &c, LIVE_FRESH);
+        cut += dynamic_record(d)->contributors < N;
+    }
+    is_int((long long)(allocations - before), 0,
+           "nothing is allocated in a step");
+    ok(cut > 8, "then steps are cut (%zu of 40)", cut);
+    const struct dynamic_record *r = dynamic_record(d);
+    ok(r->step == 49 && r->lambda > 20 && r->lambda < 48,
+       "step %u, %.1f contributors a second", (unsigned)r->step, r->lambda);
+    near(dynamic_median_s(d, 0), exp(made.mu[0]), .05, "a worker's median");
+    dynamic_free(d);
+}
+
+static void policies(void)
+{
+    struct dynamic *d[6] = {create(LIVE_FRESH, RULE_LIVE, true, false),
+                            create(LIVE_FRESH, RULE_RENEWAL, false, false),
+                            create(LIVE_FRESH, RULE_PAPER, false, false),
+                            create(LIVE_FRESH, RULE_RATIO, false, false),
+                            create(LIVE_FRESH, RULE_LIVE, true, true),
+                            create(LIVE_BUSY, RULE_LIVE, true, false)};
+    double r[6];
+
+    for (int i = 0; i < 6; i++)
+        r[i] = throughput(d[i], i == 5 ? LIVE_BUSY : LIVE_FRESH);
+    double full = r[4];
+    printf("# live %.2f renewal %.2f paper %.2f ratio %.2f full %.2f busy "
+           "%.2f\n",
+           r[0], r[1], r[2], r[3], full, r[5]);
+    ok(r[0] > 1.08 * full, "live beats waiting for all");
+    ok(r[0] > r[1] && r[0] > r[2] && r[0] > r[3], "and the fixed rules");
+    ok(r[1] > .8 * full && r[2] > .8 * full && r[3] > .8 * full,
+       "which are not absurd");
+    ok(r[5] > full, "under carry-over too");
+    const struct dynamic_record *dry = dynamic_record(d[4]);
+    is_int((long long)dry->contributors, N, "dry waits for all");
+    for (int i = 0; i < 6; i++)
+        dynamic_free(d[i]);
+}
+
+/* dry tells what would have been cut, and what that would have gained. */
+static void dry(void)
+{
+    struct dynamic *d = create(LIVE_FRESH, RULE_LIVE, true, true);
+    struct cluster c = {.count = 0};
+    size_t whole = 0, would = 0;
+    double predicted = 0, realised = 0;
+
+    rng_seed(&c.rng, 8, 0);
+    for (int t = 0; t < 60; t++) {
+        step(d, &c, LIVE_FRESH);
+        const struct dynamic_record *r = dynamic_record(d);
+        whole += r->contributors == N;
+        if (t >= 10 && r->would < N) {
+            would++;
+            predicted += r->predicted_gain;
+            realised += r->realised_gain;
+        }
+    }
+    is_int((long long)whole, 60, "nothing is cut");
+    ok(would > 10, "but would have been (%zu of 50)", would);
+    ok(predicted / (double)would > 0 && realised / (double)would > 0,
+       "at a gain of %.3f, predicted %.3f", realised / (double)would,
+       predicted / (double)would);
+    dynamic_free(d);
+}
+
+/* A slow node's workers, cut, sit out rather than stay out of phase. */
+static void sit_out(void)
+{
+    struct dynamic *d = create(LIVE_BUSY, RULE_LIVE, true, false);
+    struct cluster c = {.count = 0};
+
+    rng_seed(&c.rng, 6, 0);
+    for (int t = 0; t < 80; t++)
+        step(d, &c, LIVE_BUSY);
+    ok(c.sits > 10, "%zu times a late worker sat out", c.sits);
+    dynamic_free(d);
+}
+
+static void state(void)
+{
+    struct dynamic *a = create(LIVE_BUSY, RULE_LIVE, true, false),
+                   *b = create(LIVE_BUSY, RULE_LIVE, true, false);
+    struct cluster c = {.count = 0};
+    struct dynamic_spec spec;
+    struct dynamic *other;
+    struct dsgd_error err;
+    bool same = true;
+
+    rng_seed(&c.rng, 9, 0);
+    for (int t = 0; t < 25; t++)
+        step(a, &c, LIVE_BUSY);
+    size_t bytes = dynamic_state_bytes(a);
+    char *saved = malloc(bytes);
+    dynamic_state_save(a, saved);
+    is_int(dynamic_state_load(b, saved, bytes, &err), DSGD_OK, "loaded");
+    struct cluster c2 = c;
+    for (int t = 0; t < 25; t++) {
+        double ta = step(a, &c, LIVE_BUSY), tb = step(b, &c2, LIVE_BUSY);
+        same &= ta == tb && dynamic_record(a)->contributors ==
+                                dynamic_record(b)->contributors;
+    }
+    ok(same, "and goes on as if nothing had been");
+    is_int((long long)dynamic_record(b)->step, 49, "steps are counted on");
+    is_int(dynamic_state_load(b, saved, bytes - 1, &err), DSGD_E_FORMAT,
+           "cut short");
+    dynamic_spec_init(&spec);
+    spec.n = N - 1;
+    dynamic_create(&spec, NULL, &other, NULL);
+    is_int(dynamic_state_load(other, saved, bytes, &err), DSGD_E_FORMAT,
+           "of another cluster");
+    has_str(err.text, "47 workers", "and says which");
+    free(saved);
+    dynamic_free(other);
+    dynamic_free(a);
+    dynamic_free(b);
+}
+
+static void hostile(void)
+{
+    struct dynamic_spec spec;
+    struct dsgd_error err;
+    struct dynamic *d;
+    uint8_t part[N] = {0}, status[N];
+    float log_s[N];
+    double next_s;
+
+    dynamic_spec_init(&spec);
+    is_int(dynamic_create(&spec, NULL, &d, &err), DSGD_E_RANGE, "no workers");
+    spec.n = 4;
+    spec.min = 5;
+    is_int(dynamic_create(&spec, NULL, &d, &err), DSGD_E_RANGE,
+           "a minimum above n");
+    has_str(err.text, "minimum of 5", "named");
+    ok(d == NULL, "nothing returned");
+    dynamic_free(NULL);
+
+    d = create(LIVE_BUSY, RULE_LIVE, true, false);
+    for (int t = 0; t < 30; t++) { /* nobody there, nothing known */
+        dynamic_begin(d, part, NULL, NAN);
+        if (!dynamic_close(d, 0, &next_s))
+            break;
+        for (int j = 0; j < N; j++) {
+            log_s[j] = NAN;
+            status[j] = TIMING_NONE;
+        }
+        dynamic_end(d, t == 3 ? NAN : 1, log_s, status);
+    }
+    is_int((long long)dynamic_record(d)->step, 29, "nobody there: close");
+    memset(part, DYNAMIC_READY, sizeof part);
+    dynamic_begin(d, part, NULL, .01);
+    ok(!dynamic_close(d, 0, &next_s), "they are back");
+    for (size_t j = 0; j < N; j++)
+        dynamic_leave(d, j);
+    dynamic_leave(d, 0);
+    dynamic_arrive(d, 0, 1, 1);
+    ok(dynamic_close(d, .5, &next_s), "all have left: close");
+    dynamic_end(d, .5, log_s, status);
+    is_int((long long)dynamic_record(d)->contributors, 0, "with nobody");
+    dynamic_free(d);
+}
+
+/* One worker, no model. */
+static void alone(void)
+{
+    struct dynamic_spec spec;
+    struct dynamic *d;
+    const uint8_t part = DYNAMIC_READY, status = TIMING_EXACT;
+    const float log_s = 0;
+    double next_s;
+    size_t good = 0;
+
+    dynamic_spec_init(&spec);
+    spec.n = 1;
+    spec.late = LIVE_FRESH;
+    dynamic_create(&spec, NULL, &d, NULL);
+    for (int t = 0; t < 40; t++) {
+        dynamic_begin(d, &part, NULL, 0);
+        bool early = dynamic_close(d, .5, &next_s);
+        dynamic_arrive(d, 0, 1, 1);
+        good += !early && dynamic_close(d, 1, &next_s);
+        dynamic_end(d, 1, &log_s, &status);
+    }
+    is_int((long long)good, 40, "one worker is waited for, without a model");
+    dynamic_free(d);
+}
+
+static void sorting(void)
+{
+    double x[3000];
+    struct rng r;
+    bool good = true;
+
+    rng_seed(&r, 1, 1);
+    for (size_t n = 0; n <= 3000; n = n < 20 ? n + 1 : n * 2 + 1) {
+        for (size_t i = 0; i < n; i++)
+            x[i] = rng_normal(&r);
+        sort_doubles(n, x);
+        for (size_t i = 1; i < n; i++)
+            good &= x[i - 1] <= x[i];
+    }
+    ok(good, "sort_doubles");
+}
+
+int main(void)
+{
+    made_init(&made, N, NODES, .06);
+    made.node_log_p[1 * PRED_M] = logf(.55f); /* node 1: often slow */
+    made.node_log_p[1 * PRED_M + 2] = logf(.41f);
+    warm_up();
+    policies();
+    dry();
+    sit_out();
+    state();
+    hostile();
+    alone();
+    sorting();
+    made_free(&made);
+    return done();
+}
