@@ -190,7 +190,7 @@ static struct fit_plan make_plan(struct job *j)
                              .clip = dmm ? 5 : 1,
                              .every = dmm ? EVERY_DMM : EVERY_SET,
                              .patience = opt->patience,
-                             .watch_from = dmm ? .3 : 0,
+                             .watch_from = dmm && !opt->warm_start ? .3 : 0,
                              .checkpoint = j->checkpoint,
                              .resume = opt->resume &&
                                        access(j->checkpoint, F_OK) == 0,

@@ -132,6 +132,8 @@ static enum dsgd_err train(struct run *r, struct fit_result *result,
     const struct fit_plan *p = r->plan;
     enum dsgd_err rc = DSGD_OK;
 
+    if (r->state.step == 0)
+        validate(r); /* what it starts from may be the best */
     while (rc == DSGD_OK && done(r) < 1 && !result->stopped && !result->early) {
         rc = update(r, err);
         if (rc != DSGD_OK)

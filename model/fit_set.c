@@ -20,6 +20,7 @@ enum {
     CHECK_STEPS = 120, /* of one to validate on, the first 20 without loss */
     CHECK_BURN_IN = 20,
     CHECK_ROUNDS = 3,  /* of each named scenario */
+    CHECK_OF_ONE = 8,  /* of the one that is given */
     CHECK_SEED = 9999, /* the same whatever the training's seed */
     LEAST_STEPS = 2 * FIT_SET_WINDOW
 };
@@ -210,11 +211,12 @@ static double files_loss(struct fit_set *s)
     return sum / steps;
 }
 
-static double check_loss(struct fit_set *s, size_t scenario, size_t scenarios)
+/* Mean over the clusters of group i of `groups`, which come in turn. */
+static double check_loss(struct fit_set *s, size_t i, size_t groups)
 {
     double sum = 0, count = 0;
 
-    for (size_t i = scenario; i < s->check.count; i += scenarios) {
+    for (; i < s->check.count; i += groups) {
         sum += window_loss(s, &s->check.trace[i], &s->check_features[i], 0,
                            CHECK_STEPS, CHECK_BURN_IN);
         count++;
@@ -225,13 +227,16 @@ static double check_loss(struct fit_set *s, size_t scenario, size_t scenarios)
 size_t fit_set_score(void *self, size_t i, const char **name, double *value)
 {
     struct fit_set *s = self;
-    size_t count = s->files->count ? 1 : scenario_names();
+    bool one = s->files->count || s->plan.scenario;
+    size_t groups = one ? 1 : scenario_names();
 
-    if (i >= count)
-        return count;
-    *name = s->files->count ? "files" : scenario_name(i);
-    *value = s->files->count ? files_loss(s) : check_loss(s, i, count);
-    return count;
+    if (i >= groups)
+        return groups;
+    *name = s->files->count    ? "files"
+            : s->plan.scenario ? "synthetic"
+                               : scenario_name(i);
+    *value = s->files->count ? files_loss(s) : check_loss(s, i, groups);
+    return groups;
 }
 
 static double validate(void *self)
@@ -277,7 +282,10 @@ static enum dsgd_err prepare_files(struct fit_set *s, struct dsgd_error *err)
 
 static enum dsgd_err prepare_check(struct fit_set *s, struct dsgd_error *err)
 {
-    struct fit_synth synth = {.count = CHECK_ROUNDS * scenario_names(),
+    const char *one = s->plan.scenario;
+    struct fit_synth synth = {.count = one ? CHECK_OF_ONE
+                                           : CHECK_ROUNDS * scenario_names(),
+                              .scenario = one,
                               .steps = CHECK_STEPS,
                               .seed = CHECK_SEED,
                               .stream = STREAM_CHECK,

@@ -28,7 +28,7 @@ struct fit_set_plan {
 /* Set up.  When synth is set, two of the ring of 64 synthetic traces are
  * replaced with new ones at every step; a batch takes 8 windows, with files
  * half of them from these.  Held out: the files' last steps; without files,
- * three clusters of each named scenario.
+ * clusters of the scenario, or three of each named one.
  *   model  in   of the kind set, with the parameters to start from; kept
  *   files  in   kept; features must be the model's; may be empty
  * Errors: DSGD_E_NOMEM, DSGD_E_USAGE (the scenario), DSGD_E_RANGE (too few
@@ -39,8 +39,8 @@ enum dsgd_err fit_set_create(struct timing_model *model,
                              struct fit_learner *learner,
                              struct dsgd_error *err);
 
-/* The held-out loss of the present parameters by group: the named scenarios, or
- * "files".  Returns how many groups there are; name and loss are set for group i
+/* The held-out loss of the present parameters by group: the named scenarios,
+ * "synthetic", or "files".  Returns how many groups there are; name and loss are set for group i
  * below that. */
 size_t fit_set_score(void *self, size_t i, const char **name, double *loss);
 

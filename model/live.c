@@ -273,20 +273,29 @@ static void fill_column(struct live *l, double now_s)
     }
 }
 
-/* product *= s; every third time its logarithm is put away: survivals are at
- * least 1e-12, so a product of three does not underflow. */
+/* The logarithm of a long product, lane by lane.  Survivals are at least 1e-12,
+ * so three of them do not underflow: then the powers of two are put away. */
 struct log_product {
-    float product[LANES], sum[LANES];
+    float product[LANES]; /* [1, 2) after normalise */
+    int32_t power[LANES];
     size_t factors;
 };
 
-VM_CLONES
-static void log_product_flush(struct log_product *p)
+static void log_product_init(struct log_product *p)
 {
-#pragma omp simd
     for (size_t i = 0; i < LANES; i++) {
-        p->sum[i] += vm_log(p->product[i]);
         p->product[i] = 1;
+        p->power[i] = 0;
+    }
+    p->factors = 0;
+}
+
+static void log_product_normalise(struct log_product *p)
+{
+    for (size_t i = 0; i < LANES; i++) {
+        uint32_t bits = vm_bits(p->product[i]);
+        p->power[i] += (int32_t)(bits >> 23) - 127;
+        p->product[i] = vm_from_bits((bits & 0x7fffffu) | 0x3f800000u);
     }
     p->factors = 0;
 }
@@ -296,7 +305,14 @@ static void log_product_take(struct log_product *p, const float *s)
     for (size_t i = 0; i < LANES; i++)
         p->product[i] *= s[i];
     if (++p->factors == 3)
-        log_product_flush(p);
+        log_product_normalise(p);
+}
+
+static void log_product_get(struct log_product *p, float *out)
+{
+    log_product_normalise(p);
+    for (size_t i = 0; i < LANES; i++)
+        out[i] = (float)p->power[i] * .69314718f + vm_log(p->product[i]);
 }
 
 /* Log joint of one node's observations with each lane's atoms; node_p gets the
@@ -327,19 +343,18 @@ static void condition(struct live *l, bool tick)
     for (size_t g = 0; g < G; g++)
         log_g[g] = p->log_p[g];
     for (size_t i = 0; i < l->n_nodes; i++) {
-        struct log_product run = {.factors = 0};
+        struct log_product run;
         float *joint = l->evidence + i * LANES, node_g[G];
 
-        for (size_t k = 0; k < LANES; k++)
-            run.product[k] = 1;
+        log_product_init(&run);
         for (size_t j = l->first[i]; j < l->first[i + 1]; j++) {
             if (l->part[j] == RUNNING)
                 log_product_take(&run, survival_now(l, j, tick));
         }
-        log_product_flush(&run);
+        log_product_get(&run, joint);
         for (size_t k = 0; k < LANES; k++)
-            joint[k] = (float)(l->density[i * LANES + k] + run.sum[k] +
-                               p->node_log_p[i * M + k % M]);
+            joint[k] += (float)(l->density[i * LANES + k] +
+                                p->node_log_p[i * M + k % M]);
         node_evidence(joint, l->posterior + i * LANES, node_g);
         for (size_t g = 0; g < G; g++)
             log_g[g] += node_g[g];
@@ -354,20 +369,28 @@ static void condition(struct live *l, bool tick)
     }
 }
 
-/* sum[q] += posterior / now * survival[q] for the later ticks q. */
+/* sum[q] += posterior / now * survival[q] for the later ticks q: two at a time,
+ * which vectors of any width divide. */
 VM_CLONES
 static void add_late(const float *posterior, const float *now, size_t cols,
                      const float *restrict survival, float *restrict sum)
 {
-    float w[LANES];
+    float w[2 * LANES];
 
-#pragma omp simd
     for (size_t i = 0; i < LANES; i++)
-        w[i] = posterior[i] / now[i];
-    for (size_t q = 0; q < cols; q++, survival += LANES, sum += LANES) {
-#pragma omp simd
+        w[i] = w[LANES + i] = posterior[i] / now[i];
+    if (cols % 2) {
         for (size_t i = 0; i < LANES; i++)
             sum[i] += w[i] * survival[i];
+        survival += LANES;
+        sum += LANES;
+    }
+    for (size_t q = 0; q < cols / 2; q++) {
+#pragma omp simd
+        for (size_t i = 0; i < 2 * LANES; i++)
+            sum[i] += w[i] * survival[i];
+        survival += 2 * LANES;
+        sum += 2 * LANES;
     }
 }
 

@@ -56,20 +56,15 @@ void live_table_destroy(struct live_table *t)
     *t = (struct live_table){0};
 }
 
-/* Eight lanes at a time, in the compilers' own vectors: the loop below is most
+/* Sixteen lanes at a time, in the compilers' own vectors: the loop below is most
  * of the cost of a step, and left to themselves they make 16 + 8 scalar ones of
- * the 24 lanes. */
-typedef float v8 __attribute__((vector_size(32), aligned(4)));
-typedef int32_t v8i __attribute__((vector_size(32)));
+ * the 24 lanes.  Two ticks together are 48 lanes, three whole vectors. */
+typedef float v16 __attribute__((vector_size(64), aligned(4)));
+typedef int32_t v16i __attribute__((vector_size(64)));
 
-#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && \
-    !defined(VM_NO_CLONES)
-#define V8_CLONES __attribute__((target_clones("avx2", "default")))
-#else
-#define V8_CLONES
-#endif
+enum { WIDE = 16, PAIR = 2 * LANES };
 
-_Static_assert(LANES % 8 == 0, "lanes come in vectors of eight");
+_Static_assert(PAIR % WIDE == 0 && LIVE_COLS % 2 == 0, "no lane is left over");
 
 /* Precisions carry sqrt(log2(e) / 2), so that exp(-z^2 / 2) = 2^-y^2. */
 #define SF_SCALE .84932180f
@@ -78,96 +73,123 @@ _Static_assert(LANES % 8 == 0, "lanes come in vectors of eight");
  * 1e-30 beyond: cheaper than vm_normal_sf.  Mills' ratio is a polynomial in
  * 1 / (1 + .252 |z|), and 2^f one in f, both fitted by least relative error.
  * By pointer: vectors in registers are no matter of the ABI then. */
-VM_INLINE void quick_sf(const v8 *y, v8 *tail)
+VM_INLINE void quick_sf(const v16 *y, v16 *tail)
 {
     const float round = 12582912.f; /* 1.5 * 2^23: its low bits are the power */
-    v8 a = (v8)((v8i)*y & 0x7fffffff);
-    v8i far = a > 10.2f;
-    a = (v8)(((v8i)a & ~far) | ((v8i)((v8){0} + 10.2f) & far));
-    v8 u = 1.f / (1.f + .29670733f * a);
-    v8 r = u * .22810754f - .08411495f;
+    v16 a = (v16)((v16i)*y & 0x7fffffff);
+    v16i far = a > 10.2f;
+    a = (v16)(((v16i)a & ~far) | ((v16i)((v16){0} + 10.2f) & far));
+    v16 u = 1.f / (1.f + .29670733f * a);
+    v16 r = u * .22810754f - .08411495f;
     r = r * u + .17009460f;
     r = r * u + .08402548f;
     r = r * u + .10190317f;
-    v8 x = -a * a, shifted = x + round;
-    v8 f = x - (shifted - round);
-    v8 e = f * .0095701f + .05591786f;
+    v16 x = -a * a, shifted = x + round;
+    v16 f = x - (shifted - round);
+    v16 e = f * .0095701f + .05591786f;
     e = e * f + .24024745f;
     e = e * f + .69312181f;
     e = e * f + .99999926f;
-    v8 power = (v8)(((v8i)shifted << 23) + 0x3f800000);
-    v8 t = (r * u) * (e * power);
-    *tail = t + (v8)((v8i)(1.f - 2.f * t) & (*y < 0.f));
+    v16 power = (v16)(((v16i)shifted << 23) + 0x3f800000);
+    v16 t = (r * u) * (e * power);
+    *tail = t + (v16)((v16i)(1.f - 2.f * t) & (*y < 0.f));
 }
 
-/* The K components of one worker, ready for the inner loop. */
+/* The K components of one worker, ready for the inner loop; the lanes twice. */
 struct row {
-    const float *mu;           /* [K] */
-    const float *weight;       /* [K][LANES] */
-    const float *shift;        /* [LANES] */
-    float precision[K][LANES]; /* SF_SCALE / sd */
+    const float *mu; /* [K] */
+    float shift[PAIR];
+    float weight[K][PAIR];
+    float precision[K][PAIR]; /* SF_SCALE / sd */
 };
 
 static void row_of(const struct live_table *t, size_t j, struct row *r)
 {
+    const float *shift = t->shift + (size_t)t->node[j] * LANES;
+
     r->mu = t->p->mu + j * K;
-    r->weight = t->weight + j * K * LANES;
-    r->shift = t->shift + (size_t)t->node[j] * LANES;
+    memcpy(r->shift, shift, LANES * sizeof *shift);
+    memcpy(r->shift + LANES, shift, LANES * sizeof *shift);
     for (size_t k = 0; k < K; k++) {
-        for (size_t l = 0; l < LANES; l++)
-            r->precision[k][l] =
+        const float *w = t->weight + (j * K + k) * LANES;
+        memcpy(r->weight[k], w, LANES * sizeof *w);
+        memcpy(r->weight[k] + LANES, w, LANES * sizeof *w);
+        for (size_t l = 0; l < LANES; l++) {
+            r->precision[k][l] = r->precision[k][LANES + l] =
                 t->precision[j * K + k] * t->precision_scale[l];
+        }
     }
 }
 
-/* Survival at log times; out [cols][LANES]. */
-V8_CLONES
-static void survive(const struct row *r, size_t cols, const float *log_s,
-                    float *out)
+/* Survival of the first `lanes` lanes (16, 32 or 48) at pairs of log times.
+ *   log_s  [pairs][PAIR] each lane's own
+ *   out    [pairs][lanes] */
+VM_CLONES
+static void survive(const struct row *r, size_t pairs, size_t lanes,
+                    const float *log_s, float *out)
 {
-    for (size_t i = 0; i < LANES; i += 8) {
-        v8 shift = *(const v8 *)(r->shift + i);
-        for (size_t q = 0; q < cols; q++) {
-            v8 sum = (v8){0} + MIN_SURVIVAL;
+    for (size_t i = 0; i < lanes; i += WIDE) {
+        v16 shift = *(const v16 *)(r->shift + i);
+        for (size_t q = 0; q < pairs; q++) {
+            v16 sum = (v16){0} + MIN_SURVIVAL;
+            v16 at = *(const v16 *)(log_s + q * PAIR + i) - shift;
             for (size_t k = 0; k < K; k++) {
-                v8 tail, y = log_s[q] - r->mu[k] - shift;
-                y *= *(const v8 *)(r->precision[k] + i);
+                v16 tail, y = at - r->mu[k];
+                y *= *(const v16 *)(r->precision[k] + i);
                 quick_sf(&y, &tail);
-                sum += *(const v8 *)(r->weight + k * LANES + i) * tail;
+                sum += *(const v16 *)(r->weight[k] + i) * tail;
             }
-            *(v8 *)(out + q * LANES + i) = sum;
+            *(v16 *)(out + q * lanes + i) = sum;
         }
     }
+}
+
+/* The log times of cols ticks, in pairs; an odd last one twice. */
+static size_t pair_up(size_t cols, const float *log_s, float *pair)
+{
+    for (size_t q = 0; q < (cols + 1) / 2 * 2; q++) {
+        for (size_t l = 0; l < LANES; l++)
+            pair[q * LANES + l] = log_s[q < cols ? q : cols - 1];
+    }
+    return (cols + 1) / 2;
 }
 
 void live_table_survival(const struct live_table *t, size_t worker,
                          double log_s, float *out)
 {
+    enum { SOME = 2 * WIDE };
     struct row r;
-    float at = (float)log_s;
+    float at[PAIR], some[SOME];
 
+    for (size_t l = 0; l < SOME; l++)
+        at[l] = (float)log_s;
     row_of(t, worker, &r);
-    survive(&r, 1, &at, out);
+    survive(&r, 1, SOME, at, some);
+    memcpy(out, some, LANES * sizeof *out);
 }
 
 void live_table_fill(struct live_table *t)
 {
+    float pair[LIVE_COLS * LANES];
+    size_t pairs = pair_up(t->cols, t->log_tau, pair);
+
     for (size_t j = 0; j < t->n; j++) {
         struct row r;
         row_of(t, j, &r);
-        survive(&r, t->cols, t->log_tau, t->survival + j * LIVE_COLS * LANES);
+        survive(&r, pairs, PAIR, pair, t->survival + j * LIVE_COLS * LANES);
     }
 }
 
 void live_table_row(struct live_table *t, size_t worker, double start_s)
 {
     struct row r;
-    float own[LIVE_COLS];
+    float own[LIVE_COLS], pair[LIVE_COLS * LANES];
 
     for (size_t q = 0; q < t->cols; q++)
         own[q] = (float)log(fmax(t->tau_s[q] - start_s, 1e-30));
+    size_t pairs = pair_up(t->cols, own, pair);
     row_of(t, worker, &r);
-    survive(&r, t->cols, own, t->survival + worker * LIVE_COLS * LANES);
+    survive(&r, pairs, PAIR, pair, t->survival + worker * LIVE_COLS * LANES);
 }
 
 VM_CLONES
@@ -177,7 +199,7 @@ static void density(const struct row *r, float log_s, const float *log_prec,
     float part[K][LANES], top[LANES], sum[LANES];
 
     for (size_t k = 0; k < K; k++) {
-        const float *w = r->weight + k * LANES, *h = r->precision[k];
+        const float *w = r->weight[k], *h = r->precision[k];
         float d = log_s - r->mu[k];
 #pragma omp simd
         for (size_t l = 0; l < LANES; l++) {

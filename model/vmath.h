@@ -15,14 +15,11 @@
 #include <string.h>
 
 /* One version of a function for each kind of processor, chosen when the
- * program starts.  Sanitizers do not stand resolvers that run that early. */
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define VM_NO_CLONES
-#endif
-#endif
-#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && \
-    !defined(VM_NO_CLONES)
+ * program starts.  Not under the address sanitizer, which does not stand
+ * resolvers that run that early, nor by clang, whose names for the versions do
+ * not fit callers in other files. */
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
+    !defined(__SANITIZE_ADDRESS__)
 #define VM_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
 #define VM_CLONES

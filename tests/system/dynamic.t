@@ -47,7 +47,7 @@ for mode in full static:7 static:6 static:5; do
     is "$mode: exit code" $rc 0
     this=$(rate)
     diag "$mode: $this unique samples/s"
-    best=$(awk -v a="$best" -v b="$this" 'BEGIN { print a > b ? a : b }')
+    best=$(awk -v a="$best" -v b="$this" 'BEGIN { print (a > b ? a : b) }')
     [[ $mode == full ]] && full=$this
 done
 train dynamic

@@ -1,11 +1,14 @@
 /* The deep Markov model: ELBO terms and gradients against PyTorch with the same
  * noise, and against central differences. */
 #include <string.h>
+#include <unistd.h>
 
+#include "dmm.h"
 #include "dmm_elbo.h"
 #include "dmm_net.h"
 #include "rng.h"
 #include "tap.h"
+#include "timing.h"
 
 struct fixture {
     size_t n, length, batch;
@@ -200,9 +203,152 @@ static void differences(void)
     free(p.grad);
 }
 
+enum { WORKERS = 12, NODES = 3 };
+static const uint32_t node_of[WORKERS] = {0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2};
+static char path[] = "/tmp/dsgd-dmm-XXXXXX";
+
+static struct timing_model *some_model(void)
+{
+    struct timing_model *m;
+
+    if (dmm_model_create(WORKERS, &m, NULL) != DSGD_OK)
+        exit(1);
+    dmm_net_init(dmm_model_net(m), 9);
+    dmm_model_net(m)->scale = .1f;
+    for (int j = 0; j < WORKERS; j++)
+        dmm_model_net(m)->mean[j] = -2 + .1f * (float)j;
+    return m;
+}
+
+static void observe(struct timing *t, struct rng *r, float unit)
+{
+    float y[WORKERS];
+    uint8_t status[WORKERS];
+
+    for (int j = 0; j < WORKERS; j++) {
+        y[j] = unit - 2 + .1f * (float)j + .1f * (float)rng_normal(r);
+        status[j] = (uint8_t)(rng_below(r, 4));
+    }
+    timing_observe(t, y, status);
+}
+
+/* Means of the workers with the atoms' shifts. */
+static double mean_of(const struct predictive *p, size_t j)
+{
+    double mean = p->mu[j * PRED_K];
+
+    for (int g = 0; g < PRED_G; g++)
+        mean += exp(p->log_p[g]) * p->shift[g];
+    return mean;
+}
+
+static void files(void)
+{
+    struct timing_model *m = some_model(), *back;
+    struct dsgd_error err = {""};
+
+    is_int(timing_model_save(m, path, &err), DSGD_OK, "a dmm is written");
+    is_int(timing_model_load(path, &back, &err), DSGD_OK, "and read");
+    is_str(timing_model_kind(back), "dmm", "it knows its kind");
+    ok(dmm_model_net(back)->n == WORKERS &&
+           memcmp(dmm_model_net(back)->params, dmm_model_net(m)->params,
+                  dmm_model_net(m)->n_params * sizeof(float)) == 0,
+       "the same bits");
+    timing_model_free(back);
+    dmm_model_net(m)->params[100] = NAN;
+    timing_model_save(m, path, NULL);
+    is_int(timing_model_load(path, &back, &err), DSGD_E_FORMAT,
+           "a parameter that is not a number");
+    has_str(err.text, "rnn.weight_ih_l0", "is told by its tensor");
+    timing_model_free(m);
+    unlink(path);
+}
+
+static void predicting(void)
+{
+    struct timing_model *m = some_model();
+    struct timing *t, *u;
+    struct dsgd_error err;
+    struct rng r, s;
+    double total = 0;
+
+    is_int(timing_create(m, 2, 1, (const uint32_t[]){0, 0}, &t, &err),
+           DSGD_E_RANGE, "another number of workers");
+    has_str(err.text, "for 12 workers, not 2", "is told");
+    timing_create(m, WORKERS, NODES, node_of, &t, NULL);
+    timing_create(m, WORKERS, NODES, node_of, &u, NULL);
+    ok(!timing_predict(t, NULL), "nothing is predicted before a step");
+    rng_seed(&r, 8, 0);
+    s = r;
+    for (int i = 0; i < 30; i++) {
+        timing_predict(t, NULL);
+        observe(t, &r, 0);
+        timing_predict(u, NULL);
+        observe(u, &s, 6.9f);
+    }
+    const struct predictive *p = timing_predict(t, NULL);
+    for (int g = 0; g < PRED_G; g++)
+        total += exp(p->log_p[g]);
+    near(total, 1, 1e-5, "the atoms' probabilities");
+    const struct predictive *q = timing_predict(u, NULL);
+    near(mean_of(q, 3) - mean_of(p, 3), 6.9, .3, "another unit is taken out");
+    near(q->log_sd[0], p->log_sd[0], .2, "and does not widen the spread");
+    timing_free(u);
+
+    void *state = malloc(timing_state_bytes(t));
+    double before = mean_of(timing_predict(t, NULL), 5);
+    timing_state_save(t, state);
+    timing_create(m, WORKERS, NODES, node_of, &u, NULL);
+    is_int(timing_state_load(u, state, timing_state_bytes(t), &err), DSGD_OK,
+           "the state is saved and loaded");
+    near(mean_of(timing_predict(u, NULL), 5), before, 0,
+         "and predicts the same");
+    is_int(timing_state_load(u, state, timing_state_bytes(t) - 1, &err),
+           DSGD_E_FORMAT, "a state cut short");
+    free(state);
+    timing_free(t);
+    timing_free(u);
+    timing_model_free(m);
+}
+
+/* Bounds are not values. */
+static void always_cut(void)
+{
+    struct timing_model *m = some_model();
+    struct timing *t;
+    float y[WORKERS];
+    uint8_t status[WORKERS];
+
+    timing_create(m, WORKERS, NODES, node_of, &t, NULL);
+    for (int i = 0; i < 200; i++) {
+        for (int j = 0; j < WORKERS; j++) {
+            y[j] = -2 + .1f * (float)j;
+            status[j] = j == 0 ? TIMING_CENSORED : TIMING_EXACT;
+        }
+        timing_predict(t, NULL);
+        timing_observe(t, y, status);
+    }
+    const struct predictive *p = timing_predict(t, NULL);
+    ok(mean_of(p, 0) < -2 + .5,
+       "a worker always cut is not thought ever "
+       "slower: log duration %.2f, bound -2",
+       mean_of(p, 0));
+    timing_free(t);
+    timing_model_free(m);
+}
+
 int main(void)
 {
+    int fd = mkstemp(path);
+
+    if (fd < 0)
+        return 1;
+    close(fd);
     parity();
     differences();
+    files();
+    predicting();
+    always_cut();
+    unlink(path);
     return done();
 }

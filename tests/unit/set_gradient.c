@@ -1,6 +1,7 @@
 /* The loss of a window and all its gradients against PyTorch
  * (tests/data/model/make_set.py, float64) and against central differences; the
  * censored likelihood against central differences. */
+#include <cblas.h>
 #include <stdint.h>
 
 #include "model_data.h"
@@ -72,6 +73,20 @@ static void compare(const float *got, const float *want, size_t n, double *norm,
     *most = worst / top;
 }
 
+/* PyTorch's own float32 is up to 7e-6 off; kernels of OpenBLAS without fused
+ * multiplication and addition round more often: up to 1.8e-5. */
+static double tolerance(void)
+{
+    static const char *const plain[] = {"Prescott", "Core2", "Penryn",
+                                        "Nehalem", "Sandybridge"};
+
+    for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++) {
+        if (strcmp(openblas_get_corename(), plain[i]) == 0)
+            return 3e-5;
+    }
+    return 1e-5;
+}
+
 static void test_against_torch(void)
 {
     static float grad[1 << 16];
@@ -95,7 +110,7 @@ static void test_against_torch(void)
         compare(get(name32), get(name), p->n, &norm32, &most32);
         printf("# %-16s norm %.1e (torch float32 %.1e)  worst %.1e (%.1e)\n",
                p->name, norm, norm32, most, most32);
-        near(norm, 0, 1e-5, p->name);
+        near(norm, 0, tolerance(), p->name);
     }
 }
 

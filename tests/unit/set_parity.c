@@ -201,7 +201,9 @@ static void test_model(const uint32_t *node, size_t steps)
             ok(!p, "nothing is predicted before the first step");
         if (p) {
             double want = data_row(data, "loglik", i)[0];
-            double e = fabs(predictive_loglik(p, y) - want) / fabs(want);
+            /* A sum of WORKERS terms near 1, which may cancel. */
+            double e =
+                fabs(predictive_loglik(p, y) - want) / (WORKERS + fabs(want));
             worst = e > worst || isnan(e) ? e : worst;
             check_predictive(p, i);
         }
@@ -209,7 +211,7 @@ static void test_model(const uint32_t *node, size_t steps)
         if (i + 1 == steps || i == 7)
             check_recurrence(t, i);
     }
-    near(worst, 0, 1e-5, "log-likelihood");
+    near(worst, 0, 1e-5, "log-likelihood per worker");
     timing_free(t);
 }
 
