@@ -5,7 +5,7 @@
 . "$(dirname "$0")/../tap.sh"
 build=${DSGD_BUILDDIR:-$PWD}
 src=${DSGD_SRCDIR:-$(dirname "$0")/../..}
-fit=$build/model/dsgd-fit
+fit=$build/dsgd-fit
 tmp=$(mktemp -d /tmp/dsgd-fit-XXXXXX)
 trap 'rm -rf "$tmp"' EXIT
 cd "$tmp" || exit 1
