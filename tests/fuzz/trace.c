@@ -81,8 +81,7 @@ int main(int argc, char **argv)
 {
     static const char *const seeds[] = {
         "1,2\n3,4\n",
-        "1.5,2e3,3\n3,4,5\n\f"
-        "a\nb\na\n",
+        "1.5,2e3,3\n3,4,5\n\fa\nb\na\n",
         "1,2\n3,4\n\fa\nb\n\fstep,node,load1,steal,x\n0,a,1,,3\n1,b,.5,2,\n",
         "1,2\n\f\fstep,node,load1\n0,0,1\n0,1,nan\n",
         "1\n\n\n",
