@@ -116,7 +116,7 @@ static size_t place_held(struct fit_dmm *d, size_t b, size_t i)
 
     for (size_t k = 0; k < d->data->count; k++)
         all += (d->data->trace[k].steps - W - d->held[k]) / CHECK_STRIDE + 1;
-    i %= all;
+    i %= all ? all : 1;
     for (size_t k = 0; k < d->data->count; k++) {
         size_t here =
             (d->data->trace[k].steps - W - d->held[k]) / CHECK_STRIDE + 1;

@@ -6,6 +6,7 @@
 
 #include "error.h"
 #include "live_priv.h"
+#include "log_product.h"
 #include "vmath.h"
 
 enum { LANES = LIVE_LANES, G = PRED_G, M = PRED_M };
@@ -271,48 +272,6 @@ static void fill_column(struct live *l, double now_s)
         for (size_t i = 0; i < LANES; i++)
             out[i] = at[i] + f * (after[i] - at[i]);
     }
-}
-
-/* The logarithm of a long product, lane by lane.  Survivals are at least 1e-12,
- * so three of them do not underflow: then the powers of two are put away. */
-struct log_product {
-    float product[LANES]; /* [1, 2) after normalise */
-    int32_t power[LANES];
-    size_t factors;
-};
-
-static void log_product_init(struct log_product *p)
-{
-    for (size_t i = 0; i < LANES; i++) {
-        p->product[i] = 1;
-        p->power[i] = 0;
-    }
-    p->factors = 0;
-}
-
-static void log_product_normalise(struct log_product *p)
-{
-    for (size_t i = 0; i < LANES; i++) {
-        uint32_t bits = vm_bits(p->product[i]);
-        p->power[i] += (int32_t)(bits >> 23) - 127;
-        p->product[i] = vm_from_bits((bits & 0x7fffffu) | 0x3f800000u);
-    }
-    p->factors = 0;
-}
-
-static void log_product_take(struct log_product *p, const float *s)
-{
-    for (size_t i = 0; i < LANES; i++)
-        p->product[i] *= s[i];
-    if (++p->factors == 3)
-        log_product_normalise(p);
-}
-
-static void log_product_get(struct log_product *p, float *out)
-{
-    log_product_normalise(p);
-    for (size_t i = 0; i < LANES; i++)
-        out[i] = (float)p->power[i] * .69314718f + vm_log(p->product[i]);
 }
 
 /* Log joint of one node's observations with each lane's atoms; node_p gets the

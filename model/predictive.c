@@ -106,10 +106,11 @@ static bool counts(const uint8_t *status, size_t j)
     return !status || status[j] <= TIMING_EXACT;
 }
 
-/* ln[gm] = log pi_m + the node's workers; returns the first worker behind. */
+/* ln[gm] = log pi_m + the node's workers; returns the first worker behind.
+ *   w  out  what the way back needs: [n] if keep, else [1] to work in */
 static size_t node_loglik(const struct predictive *p, size_t i, size_t j,
                           const float *y, const uint8_t *status,
-                          struct worker_terms *w, double *ln)
+                          struct worker_terms *w, bool keep, double *ln)
 {
     struct node_terms t;
     float l[GM];
@@ -118,11 +119,10 @@ static size_t node_loglik(const struct predictive *p, size_t i, size_t j,
     for (size_t q = 0; q < GM; q++)
         ln[q] = p->node_log_p[i * M + q % M];
     for (; j < p->n && p->node[j] == i; j++) {
-        struct worker_terms own, *to = w ? w + j : &own;
         if (!counts(status, j))
             continue;
         worker_loglik(p, j, y[j], status && status[j] == TIMING_CENSORED, &t,
-                      to, l);
+                      keep ? w + j : w, l);
         for (size_t q = 0; q < GM; q++)
             ln[q] += l[q];
     }
@@ -231,14 +231,15 @@ double predictive_loglik_grad(const struct predictive *p, const float *y,
                               const struct predictive_grad *d, float *work)
 {
     double total[G], own[GM], *ln = d ? (double *)(void *)work : own;
-    struct worker_terms *w =
-        d ? (struct worker_terms *)(void *)(ln + p->n_nodes * GM) : NULL;
+    struct worker_terms one, *w = &one;
 
+    if (d)
+        w = (struct worker_terms *)(void *)(ln + p->n_nodes * GM);
     for (size_t g = 0; g < G; g++)
         total[g] = p->log_p[g];
     for (size_t j = 0, i = 0; i < p->n_nodes; i++) {
         double *row = d ? ln + i * GM : own;
-        j = node_loglik(p, i, j, y, status, w, row);
+        j = node_loglik(p, i, j, y, status, w, d != NULL, row);
         for (size_t g = 0; g < G; g++)
             total[g] += ops_log_sum_exp(M, row + g * M);
     }

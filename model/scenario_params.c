@@ -131,7 +131,7 @@ enum { N_NAMED = sizeof named / sizeof named[0] };
 
 static double *field(struct scenario *s, const struct key *k)
 {
-    return (double *)((char *)s + k->at);
+    return (double *)(void *)((char *)s + k->at);
 }
 
 size_t scenario_names(void)

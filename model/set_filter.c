@@ -326,7 +326,7 @@ bool set_filter_valid(const struct set_filter *f, const void *state)
 {
     size_t workers = WORKER_STATE * f->n, size = state_size(f);
     const char *at = state;
-    double x;
+    double x = 0;
 
     for (size_t i = 0; i < size; i++) {
         bool mean = i >= workers && i + 1 < size; /* NaN: none yet */

@@ -8,7 +8,7 @@
 #include "timing_model.h"
 
 static const struct timing_kind *const kinds[] = {&timing_kind_set,
-                                                &timing_kind_dmm};
+                                                  &timing_kind_dmm};
 static const char kind_names[] = "set, dmm";
 
 static const struct timing_kind *find_kind(const char *name)

@@ -88,10 +88,9 @@ VM_INLINE float vm_log(float x)
 {
     int32_t clipped = (int32_t)vm_bits(x);
     clipped = clipped < 0x800000 ? 0x800000 : clipped;
-    uint32_t bits = (uint32_t)clipped;
     /* m in [sqrt 1/2, sqrt 2) */
-    uint32_t shifted = bits - 0x3f3504f3u;
-    float n = (float)((int32_t)shifted >> 23);
+    uint32_t shifted = (uint32_t)clipped + (0x3f800000u - 0x3f3504f3u);
+    float n = (float)(int32_t)(shifted >> 23) - 127.f;
     float m = vm_from_bits((shifted & 0x7fffffu) + 0x3f3504f3u) - 1.f;
     float p = 7.0376836292e-2f;
     p = p * m - 1.1514610310e-1f;
