@@ -12,6 +12,9 @@
  * before. */
 #define PUT_OFF .25
 
+/* A node's load goes into the record so often. */
+#define RECORD_LOAD_S 2.0
+
 struct dyn {
     struct dynamic *d;
     const struct timing_model *model;
@@ -163,7 +166,10 @@ void dyn_telemetry(struct coordinator *c, uint32_t node, const float *value)
     struct record_telemetry row = {.step = c->step, .node = node};
 
     memcpy(row.value, value, sizeof row.value);
-    record_put_telemetry(c->record, &row);
+    if (c->now_s - c->peer[node].load_s >= RECORD_LOAD_S) {
+        c->peer[node].load_s = c->now_s;
+        record_put_telemetry(c->record, &row);
+    }
     if (!y)
         return;
     memcpy(y->value + (size_t)node * DSGD_N_TELEMETRY, value, sizeof row.value);

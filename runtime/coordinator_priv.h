@@ -42,6 +42,7 @@ struct peer {
     bool bye, done;
     bool reap_sent;
     const float *sum; /* held until it has been added */
+    double load_s;    /* own clock when its load was recorded last */
     uint64_t sent;    /* last mean sent */
     uint64_t state_bytes;
     bool wants_state;
