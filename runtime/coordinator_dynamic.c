@@ -160,7 +160,8 @@ enum dsgd_err dyn_create(struct coordinator *c,
     return rc;
 }
 
-void dyn_telemetry(struct coordinator *c, uint32_t node, const float *value)
+void coordinator_telemetry(struct coordinator *c, uint32_t node,
+                           const float *value)
 {
     struct dyn *y = c->dyn;
     struct record_telemetry row = {.step = c->step, .node = node};
@@ -354,7 +355,7 @@ void dyn_closed(struct coordinator *c)
     }
 }
 
-double dyn_next_s(const struct coordinator *c)
+double coordinator_next_s(const struct coordinator *c)
 {
     const struct dyn *y = c->dyn;
     double put_off_s = PUT_OFF * cutoff_median_s(c->cutoff);

@@ -27,9 +27,5 @@ void dyn_commit(struct coordinator *c, uint32_t worker,
 void dyn_leave(struct coordinator *c, uint32_t worker);
 bool dyn_close(struct coordinator *c); /* close the open step now? */
 void dyn_closed(struct coordinator *c);
-void dyn_telemetry(struct coordinator *c, uint32_t node, const float *value);
-
-/* Own clock at which the coordinator wants to be asked again; INFINITY. */
-double dyn_next_s(const struct coordinator *c);
 
 #endif

@@ -7,6 +7,9 @@
 #include "sampler.h"
 #include "state.h"
 
+/* The end of a run waits so long for a record that can't be written. */
+#define RECORD_FLUSH_S 20.0
+
 enum phase {
     PHASE_BOUNDARY, /* waits until all who live are ready for step `step` */
     PHASE_OPEN,     /* step `step` runs */
