@@ -122,6 +122,9 @@ is "sbatch" "$(job sbatch -W -N2 -o "$cluster/home/out" --wrap 'srun hostname' \
 is "salloc" "$(job salloc -Q -N2 srun hostname | sort | xargs)" "n1 n2"
 is "interactive step" "$(job salloc -Q -N1 -w n4 2>/dev/null \
     <<<'hostname; exit')" n4
+is "also for a caller without an environment" \
+    "$(env -i PATH="$PATH" "$minicluster" -d "$cluster" run salloc -Q -N1 -w n4 \
+    2>/dev/null <<<'hostname; exit')" n4
 is "the environment reaches tasks" "$(OPENBLAS_CORETYPE=x OMP_NUM_THREADS=3 \
     mc run srun -N1 printenv OPENBLAS_CORETYPE OMP_NUM_THREADS | xargs)" "x 3"
 
