@@ -92,6 +92,8 @@ like "and throttling" "$(node_file cpu.stat cpu.stat)" 'nr_throttled [1-9]'
 
 ok "slurmd has the pmix setting" mc exec n1 grep -qz PMIX_MCA_gds=hash \
     "/proc/$(mc exec n1 ps -o pid= -C slurmd | xargs)/environ"
+like "steps' daemons do not connect directly" "$(job scontrol show config)" \
+    'PMIxDirectConn *= no'
 
 # --- ways to run ---
 cat >"$tmp/sum.c" <<'END'
