@@ -119,6 +119,47 @@ mpicc -o "$shared/sum" "$tmp/sum.c" || diag "mpicc failed"
 is "8 MPI ranks on 4 nodes" \
     "$(job srun --mpi=pmix -N4 --ntasks-per-node=2 "$shared/sum" | sort | uniq -c | xargs)" \
     "2 n1 28 2 n2 28 2 n3 28 2 n4 28"
+# What the last rank says late, the first has when the fence is over.
+cat >"$tmp/fence.c" <<'END'
+#include <pmix.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+int main(void)
+{
+    pmix_proc_t self, last;
+    pmix_value_t one, *got = NULL;
+    pmix_info_t collect, here;
+    bool yes = true;
+    int ranks = atoi(getenv("SLURM_NTASKS"));
+
+    PMIx_Init(&self, NULL, 0);
+    PMIX_INFO_LOAD(&collect, PMIX_COLLECT_DATA, &yes, PMIX_BOOL);
+    PMIX_INFO_LOAD(&here, PMIX_IMMEDIATE, &yes, PMIX_BOOL);
+    PMIX_VALUE_CONSTRUCT(&one);
+    one.type = PMIX_INT;
+    one.data.integer = 1;
+    if ((int)self.rank == ranks - 1)
+        sleep(1);
+    PMIx_Put(PMIX_GLOBAL, "late", &one);
+    PMIx_Commit();
+    PMIx_Fence(NULL, 0, &collect, 1);
+    PMIX_PROC_LOAD(&last, self.nspace, (pmix_rank_t)(ranks - 1));
+    if (self.rank == 0)
+        puts(PMIx_Error_string(PMIx_Get(&last, "late", &here, 1, &got)));
+    PMIx_Finalize(NULL, 0);
+    return 0;
+}
+END
+# shellcheck disable=SC2046
+cc -o "$shared/fence" "$tmp/fence.c" $(pkg-config --cflags --libs pmix) ||
+    diag "cc failed"
+for n in 2 4; do
+    is "a PMIx fence is one of all $n nodes" \
+        "$(job srun --mpi=pmix -N$n "$shared/fence")" SUCCESS
+done
 is "sbatch" "$(job sbatch -W -N2 -o "$cluster/home/out" --wrap 'srun hostname' \
     >/dev/null; sort "$cluster/home/out" | xargs)" "n1 n2"
 is "salloc" "$(job salloc -Q -N2 srun hostname | sort | xargs)" "n1 n2"
