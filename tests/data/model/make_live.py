@@ -11,8 +11,6 @@ A case is
 and then, a line each: node, mu, log_sd, log_w, node_shift, node_log_p,
 node_tail, shift, log_p, tail, scale, durations, starts.
 """
-import json
-import struct
 import sys
 
 import numpy as np
@@ -24,25 +22,15 @@ import carry  # noqa: E402
 import core  # noqa: E402
 import scenarios  # noqa: E402
 import setssm  # noqa: E402
+import tensors  # noqa: E402
 from scipy.special import ndtr  # noqa: E402
 
 
 def load_net(path):
-    with open(path, 'rb') as f:
-        size, = struct.unpack('<Q', f.read(8))
-        head = json.loads(f.read(size))
-        body = f.read()
     net = setssm.SetSSM(32)
-    state = {}
-    for name, t in head.items():
-        if name == '__metadata__':
-            continue
-        a, b = t['data_offsets']
-        v = np.frombuffer(body[a:b], '<f4').reshape(t['shape']).copy()
-        state[name] = torch.from_numpy(v)
-    net.load_state_dict(state)
-    net.eval()
-    return net
+    net.load_state_dict({name: torch.tensor(t)
+                         for name, t in tensors.load(path).items()})
+    return net.eval()
 
 
 def mixture_cdf(p, node, log_t):

@@ -14,10 +14,8 @@ set-prototype.safetensors.  Needs numpy, scipy and torch.
     set-window.safetensors     a window of T steps of 3 clusters, its loss and
                                the gradient of every parameter
 """
-import json
 import os
 import shutil
-import struct
 import sys
 
 import numpy as np
@@ -27,41 +25,19 @@ sys.path.insert(0, sys.argv[1])
 sys.argv, (source, out) = sys.argv[:1], sys.argv[1:3]
 from feats import Filter  # noqa: E402
 import setssm  # noqa: E402
+import tensors  # noqa: E402
 
 STEPS, T, BURN = 36, 14, 8
 
 
 def save(name, arrays):
-    header, data, at = {}, b"", 0
-    for key, value in arrays.items():
-        value = np.ascontiguousarray(value, np.float32)
-        header[key] = {"dtype": "F32", "shape": list(value.shape),
-                       "data_offsets": [at, at + value.nbytes]}
-        data += value.tobytes()
-        at += value.nbytes
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    with open(os.path.join(out, name), "wb") as f:
-        f.write(struct.pack("<Q", len(text)) + text + data)
-
-
-def load_weights(path):
-    raw = open(path, "rb").read()
-    n, = struct.unpack("<Q", raw[:8])
-    header = json.loads(raw[8:8 + n])
-    weights = {}
-    for key, t in header.items():
-        if key == "__metadata__":
-            continue
-        a, b = t["data_offsets"]
-        weights[key] = torch.tensor(np.frombuffer(
-            raw[8 + n + a:8 + n + b], np.float32).reshape(t["shape"]))
-    return weights
+    tensors.save(os.path.join(out, name), arrays)
 
 
 def network(dtype):
     net = setssm.SetSSM(32)
-    net.load_state_dict(load_weights(source + "/set-prototype.safetensors"))
+    weights = tensors.load(source + "/set-prototype.safetensors")
+    net.load_state_dict({k: torch.tensor(v) for k, v in weights.items()})
     return net.to(dtype)
 
 
