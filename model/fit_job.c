@@ -32,7 +32,7 @@ struct job {
     const char **names; /* of the pool's features, when the model has others */
     struct timing_model *model;
     struct fit_learner learner;
-    struct fit_progress progress;
+    struct progress_line progress;
     char *checkpoint;
 };
 
@@ -166,11 +166,36 @@ static enum dsgd_err prepare(struct job *j, struct dsgd_error *err)
     return rc;
 }
 
+static void format_loss(char *text, size_t size, double loss)
+{
+    if (isfinite(loss))
+        snprintf(text, size, "%.4f", loss);
+    else
+        snprintf(text, size, "-");
+}
+
+static void status_text(char *text, size_t size, const struct fit_status *s)
+{
+    char eta[32], train[32], held[32], best[32];
+
+    progress_line_time(eta, sizeof eta, s->eta_s);
+    format_loss(train, sizeof train, s->train_loss);
+    format_loss(held, sizeof held, s->loss);
+    format_loss(best, sizeof best, s->best_loss);
+    snprintf(text, size,
+             "step %" PRIu64 "  loss %s  held-out %s  best %s  ETA %s", s->step,
+             train, held, best, eta);
+}
+
 static bool report(void *context, const struct fit_status *status)
 {
     struct job *j = context;
+    char text[256];
 
-    fit_progress_step(&j->progress, status);
+    if (progress_line_due(&j->progress, status->elapsed_s, status->validated)) {
+        status_text(text, sizeof text, status);
+        progress_line_show(&j->progress, status->elapsed_s, status->done, text);
+    }
     return !*j->stop;
 }
 
@@ -245,7 +270,7 @@ static enum dsgd_err train(struct job *j, struct dsgd_error *err)
     struct fit_result result;
     enum dsgd_err rc = fit_run(&j->learner, &plan, &result, err);
 
-    fit_progress_clear(&j->progress);
+    progress_line_clear(&j->progress);
     if (rc != DSGD_OK)
         return rc;
     if (result.stopped)
@@ -254,7 +279,7 @@ static enum dsgd_err train(struct job *j, struct dsgd_error *err)
                          "the same options, which reads %s",
                          result.facts.steps, j->checkpoint);
     rc = save(j, &result.facts, err);
-    if (rc == DSGD_OK && j->progress.mode != FIT_PROGRESS_NONE)
+    if (rc == DSGD_OK && j->progress.mode != PROGRESS_NONE)
         fprintf(j->out,
                 "%s: held-out loss %.4f nat a worker and step after %" PRIu64
                 " of %" PRIu64 " steps%s\n",
@@ -293,7 +318,7 @@ enum dsgd_err fit_job(const struct fit_options *opt, FILE *out,
 
     /* The same bits whatever the machine has; the products are small. */
     openblas_set_num_threads(1);
-    fit_progress_init(&j.progress, out, opt->progress);
+    progress_line_init(&j.progress, out, opt->progress, 10);
     if (opt->output &&
         asprintf(&j.checkpoint, "%s.checkpoint", opt->output) < 0) {
         j.checkpoint = NULL;

@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "dsgd_error.h"
-#include "fit_progress.h"
+#include "progress_line.h"
 
 enum fit_kind { FIT_SET, FIT_DMM };
 
@@ -23,7 +23,7 @@ struct fit_options {
     double validate;   /* share */
     uint64_t patience; /* 0: no early end */
     double lr;         /* 0: the kind's default */
-    enum fit_progress_mode progress;
+    enum progress_mode progress;
     const char *output;
     const char *const *file; /* [files] */
     size_t files;

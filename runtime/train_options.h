@@ -7,9 +7,9 @@
 #include <stdio.h>
 
 #include "dsgd_error.h"
+#include "progress_line.h"
 #include "train_net.h"
 #include "train_optim.h"
-#include "train_progress.h"
 
 struct train_options {
     const char *data;
@@ -19,7 +19,7 @@ struct train_options {
     uint64_t seed;
     double lr, momentum, warmup_epochs;
     enum train_schedule schedule;
-    enum train_progress_mode progress;
+    enum progress_mode progress;
     const char *summary;    /* file, "-" for standard output, NULL: none */
     const char *loss_curve; /* file, NULL: none */
     const char *straggle;   /* RANK:FACTOR,…, NULL: nobody */

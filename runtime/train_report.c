@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "error.h"
-#include "train_progress.h"
 
 /* Sums since the last test. */
 struct tally {
@@ -22,7 +21,7 @@ struct train_report {
     FILE *text;    /* progress and epochs */
     FILE *summary; /* NULL: none */
     FILE *curve;   /* NULL: none */
-    struct train_progress line;
+    struct progress_line line;
     struct tally tally;
     struct dsgd_progress before; /* at the last test */
     struct dsgd_progress last;
@@ -82,7 +81,7 @@ enum dsgd_err train_report_open(const struct train_options *opt,
         setvbuf(r->curve, NULL, _IOLBF, 0); /* a curve is looked at live */
         fprintf(r->curve, "step,loss,samples,contributors\n");
     }
-    train_progress_init(&r->line, r->text, opt->progress);
+    progress_line_init(&r->line, r->text, opt->progress, 5);
     *out = r;
     return DSGD_OK;
 }
@@ -90,6 +89,25 @@ enum dsgd_err train_report_open(const struct train_options *opt,
 static double rate(uint64_t samples, double seconds)
 {
     return seconds > 0 ? (double)samples / seconds : 0;
+}
+
+/* done: share of the run, 0..1; r->last is of this step. */
+static void show_line(struct train_report *r, const struct dsgd_mean *mean,
+                      double done, double loss, uint32_t workers, double now_s)
+{
+    char text[256], eta[32];
+
+    progress_line_time(eta, sizeof eta,
+                       done > 0 ? r->last.elapsed_s * (1 - done) / done : -1);
+    snprintf(text, sizeof text,
+             "epoch %" PRIu64 "/%" PRIu64 "  step %" PRIu64 "  loss %.4f  "
+             "contributors %" PRIu32 "/%" PRIu32 "  %.0f samples/s  ETA %s",
+             mean->epoch + 1, r->opt->epochs, mean->step, loss,
+             mean->contributors, workers,
+             rate(r->last.unique_samples - r->before.unique_samples,
+                  r->last.elapsed_s - r->before.elapsed_s),
+             eta);
+    progress_line_show(&r->line, now_s, done, text);
 }
 
 void train_report_step(struct train_report *r, const struct dsgd_mean *mean,
@@ -107,21 +125,9 @@ void train_report_step(struct train_report *r, const struct dsgd_mean *mean,
     if (r->curve)
         fprintf(r->curve, "%" PRIu64 ",%.9g,%" PRIu64 ",%" PRIu32 "\n",
                 mean->step, loss, mean->samples, mean->contributors);
-    double done = train_fraction_done(&r->schedule, counters);
-    struct train_status status = {
-        .done = done,
-        .epoch = mean->epoch,
-        .epochs = r->opt->epochs,
-        .step = mean->step,
-        .loss = loss,
-        .contributors = mean->contributors,
-        .workers = workers,
-        .samples_per_s =
-            rate(progress->unique_samples - r->before.unique_samples,
-                 progress->elapsed_s - r->before.elapsed_s),
-        .eta_s = done > 0 ? progress->elapsed_s * (1 - done) / done : -1,
-    };
-    train_progress_step(&r->line, now_s, &status);
+    if (progress_line_due(&r->line, now_s, false))
+        show_line(r, mean, train_fraction_done(&r->schedule, counters), loss,
+                  workers, now_s);
 }
 
 static void print_test(const struct train_report *r, uint64_t epoch,
@@ -152,8 +158,8 @@ void train_report_test(struct train_report *r, uint64_t epoch,
 
     r->test = *test;
     r->last = *progress;
-    train_progress_clear(&r->line);
-    if (r->line.mode != TRAIN_PROGRESS_NONE)
+    progress_line_clear(&r->line);
+    if (r->line.mode != PROGRESS_NONE)
         print_test(r, epoch, loss, contributors, rate(unique, time_s));
     json_array_append_new(
         r->epochs,
@@ -232,7 +238,7 @@ enum dsgd_err train_report_close(struct train_report *r,
 
     if (!r)
         return DSGD_OK;
-    train_progress_clear(&r->line);
+    progress_line_clear(&r->line);
     errno = 0;
     if (r->curve)
         rc = finish_file("--loss-curve", r->opt->loss_curve, r->curve, true,

@@ -68,7 +68,7 @@ static void options(struct train_options *opt, int argc, char **argv)
         exit(1);
     }
     opt->data = dir;
-    opt->progress = TRAIN_PROGRESS_NONE;
+    opt->progress = PROGRESS_NONE;
 }
 
 struct outcome {
