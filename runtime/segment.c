@@ -261,7 +261,10 @@ uint32_t segment_reserve(struct segment *s)
             }
         }
         /* A worker pins one slot at most and there are more slots than
-         * workers, so that one is always free. */
+         * workers, so that one is free: but none may seem so when a worker
+         * reads on while the slots are looked at. */
+        if (oldest == UINT32_MAX)
+            continue;
         atomic_store(&s->means[oldest].step, 0);
         if (!pinned(s, oldest_step))
             return oldest;
