@@ -422,25 +422,22 @@ bool coordinator_tick(struct coordinator *c, double now_s)
     return show_own(c) || did;
 }
 
-/* The policy counts from a step's start to the arrival here, as a worker that
+/* Policies count from a step's start to the arrival here, as a worker that
  * starts fresh would make it: its own duration, and what waking up and sending
- * usually add, which on a busy node is much. */
-static void observe(struct coordinator *c, uint32_t w,
-                    const struct msg_event *e, bool in_time)
+ * usually add, which on a busy node is much.  NaN when nothing is known. */
+static double fresh_arrival_s(struct coordinator *c, struct worker *worker,
+                              const struct msg_event *e, bool in_time)
 {
-    struct worker *worker = &c->worker[w];
-    double arrival_s = c->now_s - c->step_s, duration_s;
+    double arrival_s = c->now_s - c->step_s;
 
     if (!(e->fraction > 0) || !(e->duration_s > 0))
-        return;
-    duration_s = e->duration_s / e->fraction;
-    if (in_time && worker->fresh) {
-        double latency_s = fmax(0, arrival_s - duration_s);
-        worker->latency_s += .2 * (latency_s - worker->latency_s);
-        cutoff_observe(c->cutoff, w, arrival_s);
-    } else {
-        cutoff_observe(c->cutoff, w, duration_s + worker->latency_s);
-    }
+        return NAN;
+    double duration_s = (double)(e->duration_s / e->fraction);
+    if (!in_time || !worker->fresh)
+        return duration_s + worker->latency_s;
+    double latency_s = fmax(0, arrival_s - duration_s);
+    worker->latency_s += .2 * (latency_s - worker->latency_s);
+    return arrival_s;
 }
 
 /* A gradient for the open step, or news of a late one. */
@@ -451,8 +448,11 @@ static void on_commit(struct coordinator *c, uint32_t w,
     bool open = c->phase == PHASE_OPEN && e->step == c->step;
 
     bool in_time = open && !worker->arrived && worker->range.count && e->value;
-    observe(c, w, e, in_time);
-    dyn_commit(c, w, e, in_time);
+    double arrival_s = fresh_arrival_s(c, worker, e, in_time);
+    if (!isnan(arrival_s)) {
+        cutoff_observe(c->cutoff, w, arrival_s);
+        dyn_commit(c, w, arrival_s, e->fraction < 1, in_time);
+    }
     if (!open || worker->arrived || !worker->range.count) {
         if (e->fraction > 0)
             log_late(c, w, e);

@@ -291,22 +291,21 @@ bool dyn_pump(struct coordinator *c)
     return true;
 }
 
-void dyn_commit(struct coordinator *c, uint32_t w, const struct msg_event *e,
-                bool in_time)
+void dyn_commit(struct coordinator *c, uint32_t w, double arrival_s,
+                bool partial, bool in_time)
 {
     struct dyn *y = c->dyn;
-    double at_s = c->now_s - c->step_s;
 
-    if (!y || !(e->fraction > 0) || !(e->duration_s > 0))
+    if (!y)
         return;
     if (in_time && y->waiting)
         predict(c);
     uint32_t i = y->index[w];
-    y->log_s[i] = logf(e->duration_s / e->fraction);
-    y->status[i] = e->fraction < 1 ? TIMING_PROGRESS : TIMING_EXACT;
+    y->log_s[i] = (float)log(arrival_s);
+    y->status[i] = partial ? TIMING_PROGRESS : TIMING_EXACT;
     if (!in_time)
         return;
-    dynamic_arrive(y->d, i, e->duration_s, at_s);
+    dynamic_arrive(y->d, i, arrival_s, c->now_s - c->step_s);
     y->next_s = c->now_s;
 }
 

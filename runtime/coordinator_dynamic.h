@@ -22,8 +22,11 @@ void dyn_open(struct coordinator *c); /* c->step has opened */
 /* Predict, if that has waited long enough. */
 bool dyn_pump(struct coordinator *c);
 void dyn_begin(struct coordinator *c, uint32_t worker); /* as its lag_s says */
-void dyn_commit(struct coordinator *c, uint32_t worker,
-                const struct msg_event *e, bool in_time);
+/* A worker's batch is in.
+ *   arrival_s  since its step's start, had it started then
+ *   partial    estimated from a part of the batch */
+void dyn_commit(struct coordinator *c, uint32_t worker, double arrival_s,
+                bool partial, bool in_time);
 void dyn_leave(struct coordinator *c, uint32_t worker);
 bool dyn_close(struct coordinator *c); /* close the open step now? */
 void dyn_closed(struct coordinator *c);
