@@ -13,9 +13,8 @@
 enum { LANES = LIVE_LANES, G = PRED_G, M = PRED_M };
 
 /* Up to so many workers decide at each arrival too; more do at ticks and at the
- * arrival that a plan waits for.  Survivals between ticks are exact for FEW_N,
- * else interpolated. */
-enum { SMALL_N = 64, FEW_N = 512 };
+ * arrival that a plan waits for. */
+enum { SMALL_N = 64 };
 
 /* Realignment: a worker that would come later than this times the planned
  * close sits out; the running close follows at this rate. */
@@ -261,26 +260,11 @@ static const float *survival_now(const struct live *l, size_t worker, bool tick)
 
 static void fill_column(struct live *l, double now_s)
 {
-    const struct live_table *t = &l->table;
-    size_t a = l->col, b = a + 1 < t->cols ? a + 1 : a;
-    float f = b > a
-                  ? (float)((now_s - t->tau_s[a]) / (t->tau_s[b] - t->tau_s[a]))
-                  : 0;
-
     for (size_t j = 0; j < l->n; j++) {
-        float *out = l->column + j * LANES;
         if (l->part[j] != RUNNING && l->part[j] != LATER)
             continue;
-        if (l->n <= FEW_N) {
-            double own_s = fmax(now_s - l->start_s[j], 1e-30);
-            live_table_survival(t, j, log(own_s), out);
-            continue;
-        }
-        const float *at = live_table_at(t, j, a), *after = at;
-        if (b > a)
-            after = live_table_at(t, j, b);
-        for (size_t i = 0; i < LANES; i++)
-            out[i] = at[i] + f * (after[i] - at[i]);
+        double own_s = fmax(now_s - l->start_s[j], 1e-30);
+        live_table_survival(&l->table, j, log(own_s), l->column + j * LANES);
     }
 }
 
