@@ -251,7 +251,7 @@ void dynamic_state_save(const struct dynamic *d, void *out)
     struct dynamic_core core = d->core;
     char *at = out;
 
-    core.running_close_s = live_running_close(d->live);
+    core.live = live_state(d->live);
     memcpy(at, &head, sizeof head);
     at += sizeof head;
     memcpy(at, &core, sizeof core);
@@ -288,6 +288,6 @@ enum dsgd_err dynamic_state_load(struct dynamic *d, const void *in,
     memcpy(d->worker, at, d->spec.n * sizeof *d->worker);
     at += d->spec.n * sizeof *d->worker;
     memcpy(d->order_sum_s, at, d->spec.n * sizeof *d->order_sum_s);
-    live_set_running_close(d->live, d->core.running_close_s);
+    live_set_state(d->live, &d->core.live);
     return DSGD_OK;
 }

@@ -31,8 +31,8 @@ struct dynamic_core {
     struct lambda lambda;
     struct lambda foregone; /* what the policy would have got in warm-up */
     struct guard_carry carry;
-    double lag_s; /* running mean start lag of the busy, NaN */
-    double running_close_s;
+    double lag_s;           /* running mean start lag of the busy, NaN */
+    struct live_state live; /* when saved */
 };
 
 struct dynamic {

@@ -545,7 +545,14 @@ double live_running_close(const struct live *l)
     return l->close_s;
 }
 
-void live_set_running_close(struct live *l, double close_s)
+struct live_state live_state(const struct live *l)
 {
-    l->close_s = close_s;
+    return (struct live_state){l->close_s, l->table.log_low, l->table.log_high};
+}
+
+void live_set_state(struct live *l, const struct live_state *s)
+{
+    l->close_s = s->close_s;
+    l->table.log_low = s->log_low;
+    l->table.log_high = s->log_high;
 }

@@ -13,6 +13,10 @@ enum { POOL_MAX = 64 };
 
 #define MIN_SURVIVAL 1e-12f
 
+/* Where the ticks begin: few enough must be left out that a cluster most of
+ * which is slow can be closed with its fast ones. */
+#define LOWEST .1
+
 /* Ticks above the 99 % quantile, in the log: close at first, for the last ones
  * of many workers. */
 static const double beyond[LIVE_TAIL] = {.02, .04, .06, .09, .12, .15,
@@ -412,7 +416,7 @@ bool live_table_take(struct live_table *t, const struct predictive *p)
     if (!isfinite(sum))
         return false;
     bool warm = isfinite(t->log_low) && isfinite(t->log_high);
-    low = pool_quantile(t, .25, warm ? t->log_low : sum / (double)t->n);
+    low = pool_quantile(t, LOWEST, warm ? t->log_low : sum / (double)t->n);
     high = pool_quantile(t, .99, warm ? t->log_high : low + .3);
     if (!(low <= high) || !isfinite(low) || !isfinite(high)) {
         t->log_low = t->log_high = NAN;

@@ -14,7 +14,7 @@
 
 enum {
     LIVE_LANES = PRED_G * PRED_M,
-    LIVE_STEPS = 44, /* ticks between the 25 % and the 99 % quantile */
+    LIVE_STEPS = 44, /* ticks between the lowest and the 99 % quantile */
     LIVE_TAIL = 12,  /* ticks beyond */
     LIVE_COLS = LIVE_STEPS + 2 + LIVE_TAIL
 };
