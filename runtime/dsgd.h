@@ -48,7 +48,23 @@ enum dsgd_sampler {
 
 enum dsgd_late {
     DSGD_LATE_REQUEUE = 0, /* a dropped range goes back into the epoch */
-    DSGD_LATE_DROP = 1     /* it is not seen in this epoch */
+    DSGD_LATE_DROP = 1,    /* it is not seen in this epoch */
+    DSGD_LATE_CARRY = 2    /* its late gradient joins the next step's sum */
+};
+
+/* What was processed of a batch when dsgd_poll said to abandon it. */
+enum dsgd_partial {
+    DSGD_PARTIAL_AUTO = 0,      /* CONTRIBUTE with DSGD_LATE_CARRY */
+    DSGD_PARTIAL_DISCARD = 1,   /* is thrown away; late says what of it */
+    DSGD_PARTIAL_CONTRIBUTE = 2 /* joins the next step's sum */
+};
+
+/* How the learning rate follows the samples in a mean: by their number over
+ * that of all workers' batches, or its square root. */
+enum dsgd_lr_scale {
+    DSGD_LR_SCALE_NONE = 0,
+    DSGD_LR_SCALE_LINEAR = 1,
+    DSGD_LR_SCALE_SQRT = 2
 };
 
 /* What a run is opened with; see dsgd_mpi_open for what must be the same on
@@ -63,6 +79,12 @@ struct dsgd_options {
     char model[256];         /* timing model file, "" for the installed one */
     char record[256];        /* directory or .dsgd file; "off" or "": none */
     enum dsgd_late late;     /* what happens to the samples of a cut worker */
+    enum dsgd_partial partial;
+    enum dsgd_lr_scale lr_scale;
+    size_t max_cuts;      /* a living worker is waited for after so many cuts
+                             in a row; 0: no limit */
+    double max_cut_share; /* … lest it be cut in more than this share of its
+                             steps; 0 or 1: no limit */
 
     enum dsgd_sampler sampler;
     uint64_t n_samples; /* size of the data set, for DSGD_SAMPLER_RANGES */
@@ -96,9 +118,9 @@ struct dsgd_mean {
     const float *grad;     /* [grad_elems], mean over contributing samples */
     uint64_t step;         /* the step it belongs to */
     uint64_t epoch;        /* that step's epoch */
-    uint64_t samples;      /* contributing samples */
-    uint32_t contributors; /* contributing workers */
-    double lr_scale;       /* multiply the learning rate by it; 1 so far */
+    uint64_t samples;      /* contributing samples, carried ones too */
+    uint32_t contributors; /* workers that were in time */
+    double lr_scale;       /* multiply the learning rate by it */
     bool epoch_end;        /* the last step of its epoch */
 };
 
@@ -140,13 +162,14 @@ enum dsgd_err dsgd_step_begin(struct dsgd *d, struct dsgd_step *step);
 /* Between micro-batches: is this worker's work still wanted?
  *   done, total  in  micro-batches (or samples) finished and wanted
  * Does not block, no system call.  Returns DSGD_GO_ON or DSGD_ABANDON: stop,
- * and call dsgd_reduce with the samples that were processed; they are not
- * used. */
+ * and call dsgd_reduce with the sum and the number of the samples that were
+ * processed, the first ones of the share; opt.partial says what of them. */
 enum dsgd_err dsgd_poll(struct dsgd *d, uint64_t done, uint64_t total);
 
 /* The shared memory that holds this worker's gradient sum, to compute in place:
  * pass the same pointer to dsgd_reduce and nothing is copied.
- * Returns [grad_elems] floats, valid until dsgd_reduce, contents undefined. */
+ * Returns [grad_elems] floats, valid until dsgd_reduce, contents undefined; it
+ * may be other memory in the next step. */
 float *dsgd_grad_buffer(struct dsgd *d);
 
 /* Hand over this step's gradient.
