@@ -94,7 +94,8 @@ static void post(struct dsgd *d, enum seg_event_kind kind, uint64_t step,
                           .fraction = fraction,
                           .step = step,
                           .at_ns = sys_now_ns(),
-                          .value = value};
+                          .value = value,
+                          .buf = atomic_load(&self(d)->buf)};
     atomic_store_explicit(&self(d)->life_ns, e.at_ns, memory_order_relaxed);
     segment_post(&d->seg, d->local, &e);
 }
@@ -290,7 +291,7 @@ enum dsgd_err dsgd_poll(struct dsgd *d, uint64_t done, uint64_t total)
 
 float *dsgd_grad_buffer(struct dsgd *d)
 {
-    return segment_slot(&d->seg, d->local, 0);
+    return segment_slot(&d->seg, d->local, atomic_load(&self(d)->buf));
 }
 
 /* What part of the share was processed: samples given, or else what was said to
@@ -308,10 +309,20 @@ static float fraction_done(const struct dsgd *d, uint64_t samples)
     return total ? (float)done / (float)total : 0;
 }
 
+/* A gradient can still be used: its step is open, or it may be carried into
+ * the next. */
+static bool is_wanted(const struct dsgd *d)
+{
+    uint64_t published = atomic_load(&d->seg.h->published);
+
+    return !d->stale && (published < d->step ||
+                         (d->seg.h->slot_bufs > 1 && published == d->step));
+}
+
 enum dsgd_err dsgd_reduce(struct dsgd *d, const float *grad, size_t n,
                           uint64_t samples)
 {
-    float *slot = segment_slot(&d->seg, d->local, 0);
+    float *slot = dsgd_grad_buffer(d);
 
     if (!d->step)
         return error_set(&d->error, DSGD_E_STATE,
@@ -327,11 +338,14 @@ enum dsgd_err dsgd_reduce(struct dsgd *d, const float *grad, size_t n,
                          (unsigned long long)samples,
                          (unsigned long long)d->share);
     float fraction = fraction_done(d, samples);
-    bool over = atomic_load(&d->seg.h->published) >= d->step;
-    if (samples && !over && grad != slot)
+    bool given = samples && is_wanted(d);
+    if (given && grad != slot)
         memcpy(slot, grad, n * sizeof *slot);
     if (!d->stale)
-        post(d, SEG_EVENT_COMMIT, d->step, over ? 0 : samples, fraction);
+        post(d, SEG_EVENT_COMMIT, d->step, given ? samples : 0, fraction);
+    /* The sum stays until the commit after this one: see segment_create. */
+    if (given && d->seg.h->slot_bufs > 1)
+        atomic_store(&self(d)->buf, !atomic_load(&self(d)->buf));
     d->reduced = d->step;
     d->step = 0;
     return DSGD_OK;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "coordinator_dynamic.h"
+#include "coordinator_late.h"
 #include "coordinator_priv.h"
 
 static bool alive(const struct worker *w)
@@ -43,10 +44,11 @@ static void note_life(struct coordinator *c, uint32_t w, double at_s)
     }
 }
 
-static void lose(const struct coordinator *c, struct worker *worker)
+static void lose(struct coordinator *c, struct worker *worker)
 {
     worker->lost = true;
     worker->lost_s = c->now_s;
+    late_forget(c, worker);
 }
 
 /* Who owes something and has given no sign of life for too long is lost. */
@@ -96,7 +98,8 @@ static void assign(struct coordinator *c)
         worker->fresh = !worker->working || worker->arrived;
         worker->range = c->range[w];
         worker->working = worker->range.count > 0;
-        worker->waited_for = worker->range.cuts >= SAMPLER_MAX_CUTS;
+        worker->waited_for =
+            worker->range.cuts >= SAMPLER_MAX_CUTS || late_at_limit(c, worker);
         worker->arrived = false;
         worker->samples = 0;
         worker->duration_s = NAN;
@@ -154,18 +157,21 @@ static bool tick_boundary(struct coordinator *c)
 static bool should_close(struct coordinator *c)
 {
     uint32_t owing = 0;
+    bool nothing = false; /* somebody had nothing to give */
 
-    if (!c->n_arrived)
-        return false;
     for (uint32_t w = 0; w < c->n_workers; w++) {
         const struct worker *worker = &c->worker[w];
         bool owes = worker->working && !worker->arrived && alive(worker);
         owing += owes;
+        nothing = nothing ||
+                  (!worker->working && worker->range.count && alive(worker));
         if (owes && worker->waited_for)
             return false;
     }
     if (!owing)
-        return true;
+        return c->n_arrived || nothing;
+    if (!c->n_arrived)
+        return false;
     if (c->dyn)
         return c->whole && dyn_close(c);
     return c->whole && c->n_arrived >= c->target;
@@ -187,13 +193,16 @@ static void begin_close(struct coordinator *c)
         struct peer *p = &c->peer[i];
         p->contributes = false;
         for (uint32_t l = 0; l < p->n_local; l++) {
-            p->mask[l] = c->worker[p->worker[l]].arrived;
+            struct worker *worker = &c->worker[p->worker[l]];
+            p->mask[l] = late_take(worker);
+            if (worker->arrived)
+                p->mask[l] |= MSG_OWN | (worker->buf ? MSG_OWN_BUF : 0);
             p->contributes = p->contributes || p->mask[l];
         }
     }
     dyn_closed(c);
-    c->attempt = 1;
-    c->close_s = c->now_s;
+    c->attempt++;
+    c->close_s = c->wait_s = c->now_s;
     c->next_sum = 0;
     c->sum_started = false;
     enter(c, PHASE_CLOSING);
@@ -238,25 +247,8 @@ static void add_sums(struct coordinator *c)
         }
         c->sum_started = true;
     }
-}
-
-static uint64_t contributed_samples(const struct coordinator *c)
-{
-    uint64_t samples = 0;
-    for (uint32_t w = 0; w < c->n_workers; w++) {
-        if (c->worker[w].arrived)
-            samples += c->worker[w].samples;
-    }
-    return samples;
-}
-
-static void settle_ranges(struct coordinator *c)
-{
-    for (uint32_t w = 0; w < c->n_workers; w++) {
-        const struct worker *worker = &c->worker[w];
-        sampler_settle(c->sampler, &worker->range,
-                       worker->arrived ? worker->samples : 0);
-    }
+    if (!c->sum_started) /* nobody had anything to give */
+        memset(mean, 0, bytes);
 }
 
 static void account(struct coordinator *c, uint64_t samples)
@@ -284,18 +276,20 @@ static void enter_boundary(struct coordinator *c)
 /* The sum of step c->step is complete: show the mean and go on. */
 static void publish(struct coordinator *c)
 {
-    uint64_t samples = contributed_samples(c), epoch;
-    struct seg_mean about = {.samples = samples, .lr_scale = 1};
+    uint64_t samples = late_samples(c), epoch;
+    struct seg_mean about = {.samples = samples,
+                             .lr_scale = late_lr_scale(c, samples)};
     bool epoch_end;
 
-    node_scale(c->node, node_reserve(c->node), (float)(1.0 / (double)samples));
+    node_scale(c->node, node_reserve(c->node),
+               samples ? (float)(1.0 / (double)samples) : 0);
     c->now_s = own_clock_s(c->clock);
     for (uint32_t w = 0; w < c->n_workers; w++)
         about.contributors += c->worker[w].arrived;
     epoch = sampler_epoch(c->sampler);
-    settle_ranges(c);
+    late_settle(c);
     epoch_end = sampler_epoch_end(c->sampler);
-    log_step(c, epoch_end, samples);
+    log_step(c, epoch_end, samples, about.lr_scale);
     account(c, samples);
     c->last = (c->opt.max_steps && c->step >= c->opt.max_steps) ||
               (epoch_end && c->opt.epochs &&
@@ -330,13 +324,15 @@ static bool show_own(struct coordinator *c)
     return true;
 }
 
-/* Take nodes that do not deliver out of the step. */
-static void drop_late_nodes(struct coordinator *c)
+/* Take nodes that do not deliver out of the step.  Returns whether there were
+ * any. */
+static bool drop_late_nodes(struct coordinator *c)
 {
     bool dropped = false;
 
-    if (c->now_s - c->close_s <= coordinator_hard_timeout_s(c) * c->attempt)
-        return;
+    if (c->now_s - c->wait_s <= coordinator_hard_timeout_s(c))
+        return false;
+    c->wait_s = c->now_s;
     for (uint32_t i = 1; i < c->n_nodes; i++) {
         struct peer *p = &c->peer[i];
         if (i < c->next_sum || !p->contributes || p->sum)
@@ -351,13 +347,28 @@ static void drop_late_nodes(struct coordinator *c)
         dropped = true;
     }
     c->attempt += dropped;
+    return dropped;
+}
+
+/* All that had arrived were on nodes that are lost.  The other nodes' sums are
+ * of carried gradients; they are asked for anew. */
+static void reopen(struct coordinator *c)
+{
+    for (uint32_t i = 1; i < c->n_nodes; i++) {
+        struct peer *p = &c->peer[i];
+        p->contributes = false;
+        if (p->sum)
+            c->transport->ops->release(c->transport, i);
+        p->sum = NULL;
+    }
+    late_reopen(c);
+    enter(c, PHASE_OPEN);
 }
 
 static bool tick_closing(struct coordinator *c)
 {
-    drop_late_nodes(c);
-    if (!c->n_arrived) { /* all that had arrived were on lost nodes */
-        enter(c, PHASE_OPEN);
+    if (drop_late_nodes(c) && !c->n_arrived) {
+        reopen(c);
         return true;
     }
     add_sums(c);
@@ -454,6 +465,7 @@ static void on_commit(struct coordinator *c, uint32_t w,
         dyn_commit(c, w, arrival_s, e->fraction < 1, in_time);
     }
     if (!open || worker->arrived || !worker->range.count) {
+        late_commit(c, w, e);
         if (e->fraction > 0)
             log_late(c, w, e);
         return;
@@ -464,8 +476,8 @@ static void on_commit(struct coordinator *c, uint32_t w,
         return;
     }
     worker->arrived = true;
-    worker->samples =
-        e->value < worker->range.count ? e->value : worker->range.count;
+    worker->samples = late_count(c, &worker->range, e->value);
+    worker->buf = e->buf;
     worker->duration_s = e->duration_s;
     worker->lag_s = e->lag_s;
     c->n_arrived++;
@@ -523,6 +535,7 @@ static void on_event(struct coordinator *c, uint32_t w,
         break;
     case SEG_EVENT_LEAVE:
         worker->left = true;
+        late_forget(c, worker);
         dyn_leave(c, w);
         break;
     default:
@@ -568,8 +581,8 @@ void coordinator_sum(struct coordinator *c, uint32_t node, const struct msg *m,
 {
     struct peer *p = &c->peer[node];
     bool wanted = c->phase == PHASE_CLOSING && m->step == c->step &&
-                  p->contributes && !p->sum && node >= c->next_sum &&
-                  m->count == node_grad_elems(c->node);
+                  m->attempt == p->asked && p->contributes && !p->sum &&
+                  node >= c->next_sum && m->count == node_grad_elems(c->node);
 
     if (wanted)
         p->sum = sum;

@@ -228,7 +228,8 @@ static void tell_latest(struct coordinator *c)
         for (uint32_t l = 0; l < p->n_local; l++) {
             uint32_t at = y->index[p->worker[l]];
             y->latest_s[l] = INFINITY;
-            if (y->part[at] == DYNAMIC_BUSY)
+            if (y->part[at] == DYNAMIC_BUSY &&
+                !c->worker[p->worker[l]].waited_for)
                 y->latest_s[l] = (float)dynamic_latest_start_s(y->d, at);
             any = any || isfinite(y->latest_s[l]);
         }

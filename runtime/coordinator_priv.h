@@ -18,6 +18,14 @@ enum phase {
     PHASE_REAPING   /* the record is complete */
 };
 
+/* A gradient of the step before the open one, or what may still become one. */
+struct carry {
+    struct sample_range range; /* count 0: none */
+    uint64_t samples;          /* 0: has not come */
+    uint32_t buf;
+    bool taken; /* part of the closing step */
+};
+
 struct worker {
     uint32_t node, local;
     bool lost, left, stuck;
@@ -31,16 +39,24 @@ struct worker {
     double lost_s;    /* … when it was lost */
     double latency_s; /* arrival less own duration, running mean */
     uint64_t samples;
+    uint32_t buf; /* of its slot, where its gradient lies */
     struct sample_range range;
     float duration_s, lag_s;
+    bool late; /* committed while the step was closing, without it */
+    uint32_t late_buf;
+    uint64_t late_samples;
+    struct carry carry;
+    uint64_t steps, cuts; /* since it lives */
+    uint64_t cut_run;     /* cuts in a row */
     uint64_t checksum_step, checksum;
 };
 
 struct peer {
     uint32_t n_local;
     uint32_t *worker; /* [n_local] global index */
-    uint8_t *mask;    /* [n_local] contributors of the closing step */
+    uint8_t *mask;    /* [n_local] enum msg_take of the closing step */
     bool contributes;
+    uint32_t asked; /* the attempt that it was told to sum for */
     bool lost;
     bool bye, done;
     bool reap_sent;
@@ -78,6 +94,7 @@ struct coordinator {
     double phase_s;    /* own clock when the phase began */
     double step_s;     /* … when the open step started */
     double close_s;    /* … when it was closed */
+    double wait_s;     /* … since when nodes owe their sums */
     double origin_s;   /* … when the first step started */
     double run_s;      /* sum of step times, boundaries left out */
     double overhead_s; /* publish - close, low running quantile */
@@ -120,8 +137,13 @@ struct msg peers_mean(const struct coordinator *c, uint64_t step,
 
 void log_event(struct coordinator *c, enum record_event_kind kind,
                int32_t worker, int32_t node, const char *text);
-/* The step that is being published; before ranges are settled. */
-void log_step(struct coordinator *c, bool epoch_end, uint64_t samples);
+/* The step that is being published. */
+void log_step(struct coordinator *c, bool epoch_end, uint64_t samples,
+              double lr_scale);
+/* Samples in the step that is being published of which its mask and ranges do
+ * not tell. */
+void log_contribution(struct coordinator *c, uint32_t worker, uint64_t from,
+                      const struct sample_range *range, uint64_t samples);
 void log_late(struct coordinator *c, uint32_t worker,
               const struct msg_event *e);
 void log_checksum(struct coordinator *c, uint32_t worker,

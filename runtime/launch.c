@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "coordinator_late.h"
 #include "error.h"
 
 #define DEFAULT_MODEL DSGD_DATADIR "/default.safetensors"
@@ -105,7 +106,23 @@ enum dsgd_err launch_check(const struct dsgd_options *opt,
     if (!(opt->hard_timeout_s >= 0))
         return error_set(err, DSGD_E_USAGE, "hard_timeout_s: %g is negative",
                          opt->hard_timeout_s);
+    if (!(opt->max_cut_share >= 0 && opt->max_cut_share <= 1))
+        return error_set(err, DSGD_E_USAGE,
+                         "max_cut_share: %g is not from 0 to 1",
+                         opt->max_cut_share);
+    if ((unsigned)opt->late > DSGD_LATE_CARRY ||
+        (unsigned)opt->partial > DSGD_PARTIAL_CONTRIBUTE ||
+        (unsigned)opt->lr_scale > DSGD_LR_SCALE_SQRT)
+        return error_set(err, DSGD_E_USAGE,
+                         "late, partial or lr_scale: %d, %d, %d: not one of "
+                         "the enumerators in dsgd.h",
+                         (int)opt->late, (int)opt->partial, (int)opt->lr_scale);
     return cutoff_parse("--dsgd-cutoff", opt->cutoff, spec, err);
+}
+
+uint32_t launch_slot_bufs(const struct dsgd_options *opt)
+{
+    return late_takes_whole(opt) || late_takes_parts(opt) ? 2 : 1;
 }
 
 enum dsgd_err launch_model(const struct dsgd_options *opt,
@@ -194,15 +211,46 @@ static struct record *create(const struct dsgd_options *opt,
     return NULL;
 }
 
+enum { N_SETTINGS = 4 };
+
+static const char *late_word(const struct dsgd_options *opt)
+{
+    static const char *const word[] = {"requeue", "drop", "carry"};
+
+    return word[opt->late];
+}
+
+/* Options of which the record has no column. */
+static size_t launch_settings(const struct dsgd_options *opt,
+                              struct record_setting *s)
+{
+    static const char *const scale[] = {"none", "linear", "sqrt"};
+    bool share = opt->max_cut_share > 0;
+
+    s[0].name = "partial";
+    snprintf(s[0].value, sizeof s[0].value, "%s",
+             late_takes_parts(opt) ? "contribute" : "discard");
+    s[1].name = "lr_scale";
+    snprintf(s[1].value, sizeof s[1].value, "%s", scale[opt->lr_scale]);
+    s[2].name = "max_cuts";
+    snprintf(s[2].value, sizeof s[2].value, "%zu", opt->max_cuts);
+    s[3].name = "max_cut_share";
+    snprintf(s[3].value, sizeof s[3].value, "%g%%",
+             share ? 100 * opt->max_cut_share : 100.0);
+    return N_SETTINGS;
+}
+
 struct record *launch_record(const struct dsgd_options *opt, uint32_t n_workers,
                              uint32_t n_nodes, const uint32_t *worker_node,
                              const struct launch_node *nodes)
 {
+    struct record_setting setting[N_SETTINGS];
     struct record_job job = {.program = opt->program,
                              .description = opt->description,
                              .cutoff = opt->cutoff,
-                             .late = opt->late == DSGD_LATE_DROP ? "drop"
-                                                                 : "requeue",
+                             .late = late_word(opt),
+                             .setting = setting,
+                             .n_settings = launch_settings(opt, setting),
                              .min_contributors = opt->min_contributors,
                              .grad_elems = opt->grad_elems,
                              .n_samples = opt->n_samples,

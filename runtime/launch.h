@@ -28,6 +28,9 @@ void launch_telemetry(const char *text, float *out);
 enum dsgd_err launch_check(const struct dsgd_options *opt,
                            struct cutoff_spec *spec, struct dsgd_error *err);
 
+/* Gradients that a worker's slot must hold: two where late ones are carried. */
+uint32_t launch_slot_bufs(const struct dsgd_options *opt);
+
 /* Load the timing model that a dynamic or dry cutoff needs: opt->model, or the
  * installed one.
  *   m  out  NULL when none is needed

@@ -199,9 +199,12 @@ static enum dsgd_err share_segment(const struct place *p,
 {
     char name[SEGMENT_NAME] = "";
     enum dsgd_err rc = DSGD_OK;
+    uint32_t slot_bufs = launch_slot_bufs(opt); /* rank 0's options count */
+
+    MPI_Bcast(&slot_bufs, 1, MPI_UINT32_T, 0, p->world);
 
     if (p->local_rank == 0)
-        rc = segment_create((uint32_t)p->local_size, opt->grad_elems,
+        rc = segment_create((uint32_t)p->local_size, opt->grad_elems, slot_bufs,
                             opt->ring_bytes, seg, name, err);
     if (rc != DSGD_OK) {
         char host[64] = "", text[400];

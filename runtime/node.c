@@ -100,6 +100,7 @@ static void convert(struct node *n, uint32_t w, const struct seg_event *e,
         out->lag_s = lag_s(n, e->step, e->at_ns);
     } else if (e->kind == SEG_EVENT_COMMIT) {
         local->commit_step = e->step;
+        out->buf = e->buf;
         if (local->begin_step == e->step) {
             out->duration_s =
                 (float)((double)(e->at_ns - local->begin_ns) * 1e-9);
@@ -166,6 +167,20 @@ void node_add(const struct node *n, float *sum, const float *x)
     add(sum, x, n->seg->h->grad_elems);
 }
 
+/* Add elements at..at + count of a worker's buffer to out; the first one is
+ * copied. */
+static void take(const struct node *n, uint32_t w, bool buf, size_t at,
+                 size_t count, bool *first, float *out)
+{
+    const float *x = segment_slot(n->seg, w, buf) + at;
+
+    if (*first)
+        memcpy(out + at, x, count * sizeof *out);
+    else
+        add(out + at, x, count);
+    *first = false;
+}
+
 void node_sum(struct node *n, const uint8_t *mask, float *out)
 {
     size_t elems = n->seg->h->grad_elems;
@@ -174,14 +189,10 @@ void node_sum(struct node *n, const uint8_t *mask, float *out)
         size_t count = elems - at < BLOCK ? elems - at : BLOCK;
         bool first = true;
         for (uint32_t w = 0; w < n->seg->h->n_local; w++) {
-            if (!mask[w])
-                continue;
-            const float *x = segment_slot(n->seg, w, 0) + at;
-            if (first)
-                memcpy(out + at, x, count * sizeof *out);
-            else
-                add(out + at, x, count);
-            first = false;
+            if (mask[w] & MSG_OWN)
+                take(n, w, mask[w] & MSG_OWN_BUF, at, count, &first, out);
+            if (mask[w] & MSG_CARRIED)
+                take(n, w, mask[w] & MSG_CARRIED_BUF, at, count, &first, out);
         }
     }
 }

@@ -28,8 +28,9 @@ bool node_event(struct node *n, struct msg_event *event);
 /* Sleep until a worker posts an event or timeout_ns has passed. */
 void node_nap(struct node *n, uint64_t timeout_ns);
 
-/* out[grad_elems] = sum over the workers with mask[w] != 0, in rank order.
- * At least one is set, and each has committed. */
+/* out[grad_elems] = sum of what mask[w], enum msg_take, says of each worker, in
+ * rank order, a worker's own gradient before its carried one.  There is at
+ * least one, and all were committed. */
 void node_sum(struct node *n, const uint8_t *mask, float *out);
 
 /* sum += x, [grad_elems] */

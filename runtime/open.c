@@ -37,8 +37,8 @@ enum dsgd_err dsgd_open(const struct dsgd_options *opt, struct dsgd **d,
     if (rc == DSGD_OK)
         rc = launch_check(opt, &spec, err);
     if (rc == DSGD_OK)
-        rc = segment_create(1, opt->grad_elems, opt->ring_bytes, &seg, name,
-                            err);
+        rc = segment_create(1, opt->grad_elems, launch_slot_bufs(opt),
+                            opt->ring_bytes, &seg, name, err);
     if (rc != DSGD_OK)
         return rc;
     segment_unlink(name);

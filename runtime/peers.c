@@ -52,11 +52,12 @@ void peers_latest(struct coordinator *c, uint32_t node, const float *latest_s)
 void peers_close(struct coordinator *c)
 {
     for (uint32_t i = 1; i < c->n_nodes; i++) {
-        const struct peer *p = &c->peer[i];
+        struct peer *p = &c->peer[i];
         struct msg m = {.kind = MSG_CLOSE,
                         .count = p->n_local,
                         .attempt = c->attempt,
                         .step = c->step};
+        p->asked = c->attempt;
         if (p->contributes)
             control(c, i, &m, p->mask, p->n_local);
     }

@@ -148,6 +148,13 @@ static void put_copy(struct record *r, enum record_row kind, const void *from,
     put(r, row);
 }
 
+void record_put_contribution(struct record *r,
+                             const struct record_contribution *row)
+{
+    if (r)
+        put_copy(r, RECORD_ROW_CONTRIBUTION, row, sizeof *row);
+}
+
 void record_put_late(struct record *r, const struct record_late *late)
 {
     if (r)

@@ -26,7 +26,7 @@ struct record_job {
     const char *program;
     const char *description;
     const char *cutoff; /* as given */
-    const char *late;   /* requeue | drop */
+    const char *late;   /* requeue | drop | carry */
     size_t min_contributors;
     uint64_t grad_elems;
     uint64_t n_samples;
@@ -39,6 +39,14 @@ struct record_job {
     const uint32_t *worker_node;    /* [n_workers] node index of a worker */
     /* Telemetry at launch, [n_nodes][DSGD_N_TELEMETRY]; NaN: not valid. */
     const float *telemetry;
+    /* Other options, as given or by default; not read back. */
+    const struct record_setting *setting; /* [n_settings] */
+    size_t n_settings;
+};
+
+struct record_setting {
+    const char *name;
+    char value[32];
 };
 
 /* One published step.  Arrays are [n_workers]. */
@@ -61,6 +69,15 @@ struct record_step {
     const float *lag_s;      /* own start after the step's; NaN: not begun */
     const uint64_t *first;   /* range assigned */
     const uint32_t *count;   /* its length; 0: none */
+};
+
+/* Samples in a step's mean of which mask and ranges do not tell: fewer (or,
+ * without ranges, more) than a contributor was given, when from == step; or a
+ * carried gradient of step from == step - 1. */
+struct record_contribution {
+    uint64_t step, from;
+    uint32_t worker;
+    uint64_t first, samples;
 };
 
 /* What became known of a cut worker after its step was published. */
@@ -127,6 +144,8 @@ enum dsgd_err record_create(const char *path, const struct record_job *job,
 /* Queue a row.  Copies, never blocks on the disk.  When the queue is full the
  * row is dropped and counted.  Safe from one thread.  r == NULL: no effect. */
 void record_put_step(struct record *r, const struct record_step *step);
+void record_put_contribution(struct record *r,
+                             const struct record_contribution *row);
 void record_put_late(struct record *r, const struct record_late *late);
 void record_put_event(struct record *r, const struct record_event *event);
 void record_put_decision(struct record *r, const struct record_decision *d);

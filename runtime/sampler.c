@@ -30,9 +30,11 @@ enum dsgd_err sampler_create(const struct dsgd_options *opt, uint32_t n_workers,
         s->opt = *opt;
         s->n_workers = n_workers;
         s->capacity = 64;
-        /* What came back is handed out first, so that no more ranges wait than
-         * one step returns, and the rest of one that was split. */
-        while (s->capacity < 4 * (size_t)n_workers)
+        /* What came back is handed out first, and a worker that is handed one
+         * range brings one back, unless it is settled in parts: then there may
+         * be more and more of them, which sampler_may_split stops half-way.  A
+         * worker has two ranges at most. */
+        while (s->capacity < 8 * (size_t)n_workers)
             s->capacity *= 2;
         s->returned = calloc(s->capacity, sizeof *s->returned);
     }
@@ -95,7 +97,7 @@ bool sampler_assign(struct sampler *s, const bool *able, const bool *prefer,
     if (s->opt.sampler == DSGD_SAMPLER_NONE)
         return assign_none(s, able, range);
 
-    uint64_t left = s->opt.n_samples - s->fresh + s->returned_samples;
+    uint64_t left = sampler_left(s);
     uint64_t n_able = 0, n_prefer = 0, share = s->opt.batch;
     bool whole = true, prefer_only = false;
     for (uint32_t w = 0; w < s->n_workers; w++) {
@@ -139,6 +141,18 @@ void sampler_settle(struct sampler *s, const struct sample_range *range,
     rest.cuts++;
     s->returned[s->tail++ & (s->capacity - 1)] = rest;
     s->returned_samples += rest.count;
+}
+
+uint64_t sampler_left(const struct sampler *s)
+{
+    if (s->opt.sampler == DSGD_SAMPLER_NONE)
+        return UINT64_MAX;
+    return s->opt.n_samples - s->fresh + s->returned_samples;
+}
+
+bool sampler_may_split(const struct sampler *s)
+{
+    return s->tail - s->head < s->capacity / 2;
 }
 
 bool sampler_epoch_end(struct sampler *s)

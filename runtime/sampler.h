@@ -37,9 +37,17 @@ void sampler_destroy(struct sampler *s);
 bool sampler_assign(struct sampler *s, const bool *able, const bool *prefer,
                     struct sample_range *range);
 
-/* Say what became of a range: its first `samples` were contributed. */
+/* Say what became of a range, or of a part of one that was settled in parts:
+ * its first `samples` were contributed. */
 void sampler_settle(struct sampler *s, const struct sample_range *range,
                     uint64_t samples);
+
+/* Samples of this epoch that are with no worker; UINT64_MAX with sampler
+ * NONE. */
+uint64_t sampler_left(const struct sampler *s);
+
+/* There is room to settle ranges in more than one part. */
+bool sampler_may_split(const struct sampler *s);
 
 /* All ranges are settled and the queue is empty: starts the next epoch and
  * returns true. */

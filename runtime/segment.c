@@ -36,7 +36,6 @@ static bool layout(struct seg_header *h, size_t ring_bytes)
     if (ring_slots < least)
         ring_slots = least;
     h->ring_slots = (uint32_t)ring_slots;
-    h->slot_bufs = 1;
     h->grad_stride = stride;
     if (__builtin_mul_overflow(row, ring_slots, &ring) ||
         __builtin_mul_overflow(row, (size_t)h->n_local * h->slot_bufs, &slots))
@@ -91,13 +90,17 @@ static int open_random(char *name)
 }
 
 enum dsgd_err segment_create(uint32_t n_local, size_t grad_elems,
-                             size_t ring_bytes, struct segment *s, char *name,
+                             uint32_t slot_bufs, size_t ring_bytes,
+                             struct segment *s, char *name,
                              struct dsgd_error *err)
 {
-    struct seg_header h = {
-        .magic = SEGMENT_MAGIC, .n_local = n_local, .grad_elems = grad_elems};
+    struct seg_header h = {.magic = SEGMENT_MAGIC,
+                           .n_local = n_local,
+                           .grad_elems = grad_elems,
+                           .slot_bufs = slot_bufs};
     memset(s, 0, sizeof *s);
-    if (n_local < 1 || grad_elems < 1 || !layout(&h, ring_bytes))
+    if (n_local < 1 || grad_elems < 1 || slot_bufs < 1 ||
+        !layout(&h, ring_bytes))
         return error_set(err, DSGD_E_RANGE,
                          "shared memory: %u workers with %zu floats each are "
                          "out of range",

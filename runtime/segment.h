@@ -48,6 +48,8 @@ struct seg_event {
     uint64_t step;
     uint64_t at_ns; /* CLOCK_MONOTONIC of this node */
     uint64_t value; /* COMMIT: samples; CHECKSUM: the checksum */
+    uint32_t buf;   /* COMMIT: where the sum lies */
+    uint32_t unused;
 };
 
 /* A copy of the registered state, in a memfd that the owner keeps open: read
@@ -65,6 +67,7 @@ struct seg_worker {
     _Atomic uint64_t applied;                /* last mean applied */
     _Atomic uint64_t life_ns;                /* last sign of life */
     _Atomic uint32_t done, total;            /* progress from dsgd_poll */
+    _Atomic uint32_t buf;                    /* of the gradient to come */
     _Atomic uint32_t exit;                   /* enum seg_exit */
     _Atomic int32_t pid;
 
@@ -114,6 +117,8 @@ struct segment {
 /* Create a segment under a random name in /dev/shm, 0600, every page reserved.
  *   n_local     in   >= 1
  *   grad_elems  in   >= 1
+ *   slot_bufs   in   gradients a worker, 1 or 2: with 2 it turns to the other
+ *                    after each commit, and the last one can still be summed
  *   ring_bytes  in   means to keep; at least n_local + 2 of them are kept
  *   s           out
  *   name        out  [SEGMENT_NAME], for segment_attach; segment_unlink it
@@ -121,7 +126,8 @@ struct segment {
  * Errors: DSGD_E_NOSPACE (the text names the size and the remedy), DSGD_E_IO,
  * DSGD_E_RANGE (the sizes overflow). */
 enum dsgd_err segment_create(uint32_t n_local, size_t grad_elems,
-                             size_t ring_bytes, struct segment *s, char *name,
+                             uint32_t slot_bufs, size_t ring_bytes,
+                             struct segment *s, char *name,
                              struct dsgd_error *err);
 
 /* Map a segment of this user.  Errors: DSGD_E_IO, DSGD_E_FORMAT (not a segment,
