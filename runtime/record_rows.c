@@ -33,6 +33,8 @@ static enum dsgd_err next_row(struct record_read *r, enum record_rows kind,
     if (!r->rows[kind])
         rc = sqlite3_prepare_v2(r->sqlite, query[kind], -1, &r->rows[kind],
                                 NULL);
+    if (rc == SQLITE_ERROR && kind == RECORD_CONTRIBUTIONS)
+        return DSGD_END; /* a record from before there was this table */
     if (rc == SQLITE_OK)
         rc = sqlite3_step(r->rows[kind]);
     if (rc == SQLITE_ROW)
