@@ -48,14 +48,19 @@ static void lose(struct coordinator *c, struct worker *worker)
 {
     worker->lost = true;
     worker->lost_s = c->now_s;
+    c->n_settled++;
     late_forget(c, worker);
 }
 
-/* Who owes something and has given no sign of life for too long is lost. */
+/* Who owes something and has given no sign of life for too long is lost.  With
+ * many workers it takes a while to look. */
 static void find_lost(struct coordinator *c)
 {
     double hard_s = coordinator_hard_timeout_s(c);
 
+    if (c->now_s < c->look_s)
+        return;
+    c->look_s = c->now_s + fmin(hard_s / 20, .05);
     for (uint32_t w = 0; w < c->n_workers; w++) {
         struct worker *worker = &c->worker[w];
         bool owes = c->phase == PHASE_BOUNDARY
@@ -111,11 +116,15 @@ static void assign(struct coordinator *c)
 static void open_step(struct coordinator *c)
 {
     assign(c);
-    for (uint32_t w = 0; w < c->n_workers; w++)
+    c->n_working = c->n_settled = 0;
+    for (uint32_t w = 0; w < c->n_workers; w++) {
         c->flag_a[w] = c->worker[w].working;
+        c->n_working += c->flag_a[w];
+    }
     c->target = (uint32_t)cutoff_begin(c->cutoff, c->flag_a, c->overhead_s);
     c->n_arrived = 0;
     c->attempt = 0;
+    c->dropped = false;
     c->step_s = c->now_s;
     enter(c, PHASE_OPEN);
     dyn_open(c);
@@ -154,22 +163,33 @@ static bool tick_boundary(struct coordinator *c)
     return true;
 }
 
+/* Nothing has happened that the open step could close upon. */
+static bool goes_on(const struct coordinator *c)
+{
+    if (c->n_settled >= c->n_working)
+        return false;
+    if (!c->n_arrived || !c->whole)
+        return true;
+    return c->dyn ? coordinator_next_s(c) > c->now_s : c->n_arrived < c->target;
+}
+
 static bool should_close(struct coordinator *c)
 {
     uint32_t owing = 0;
-    bool nothing = false; /* somebody had nothing to give */
+    bool idle = false; /* somebody lives who has given what it had */
 
+    if (goes_on(c))
+        return false;
     for (uint32_t w = 0; w < c->n_workers; w++) {
         const struct worker *worker = &c->worker[w];
         bool owes = worker->working && !worker->arrived && alive(worker);
         owing += owes;
-        nothing = nothing ||
-                  (!worker->working && worker->range.count && alive(worker));
+        idle = idle || alive(worker);
         if (owes && worker->waited_for)
             return false;
     }
     if (!owing)
-        return c->n_arrived || nothing;
+        return c->n_arrived || idle;
     if (!c->n_arrived)
         return false;
     if (c->dyn)
@@ -257,8 +277,10 @@ static void account(struct coordinator *c, uint64_t samples)
 
     c->run_samples += samples;
     c->run_s += c->now_s - c->step_s;
-    c->overhead_s =
-        c->published ? .9 * c->overhead_s + .1 * overhead : overhead;
+    if (!c->published)
+        c->overhead_s = overhead;
+    else if (!c->dropped) /* a timeout is no cost of the next step */
+        c->overhead_s = .9 * c->overhead_s + .1 * overhead;
     cutoff_end(c->cutoff);
 }
 
@@ -337,16 +359,14 @@ static bool drop_late_nodes(struct coordinator *c)
         struct peer *p = &c->peer[i];
         if (i < c->next_sum || !p->contributes || p->sum)
             continue;
-        for (uint32_t l = 0; l < p->n_local; l++) {
-            struct worker *w = &c->worker[p->worker[l]];
-            c->n_arrived -= w->arrived;
-            w->arrived = false;
-        }
+        for (uint32_t l = 0; l < p->n_local; l++)
+            late_take_out(c, &c->worker[p->worker[l]]);
         p->contributes = false;
         lost_node(c, i);
         dropped = true;
     }
     c->attempt += dropped;
+    c->dropped = c->dropped || dropped;
     return dropped;
 }
 
@@ -472,6 +492,7 @@ static void on_commit(struct coordinator *c, uint32_t w,
     }
     if (!e->value) { /* nothing to give: not waited for */
         worker->working = false;
+        c->n_settled++;
         dyn_leave(c, w);
         return;
     }
@@ -481,6 +502,7 @@ static void on_commit(struct coordinator *c, uint32_t w,
     worker->duration_s = e->duration_s;
     worker->lag_s = e->lag_s;
     c->n_arrived++;
+    c->n_settled++;
 }
 
 static void on_checksum(struct coordinator *c, uint32_t w,
@@ -535,6 +557,7 @@ static void on_event(struct coordinator *c, uint32_t w,
         break;
     case SEG_EVENT_LEAVE:
         worker->left = true;
+        c->n_settled++;
         late_forget(c, worker);
         dyn_leave(c, w);
         break;
@@ -569,6 +592,8 @@ void coordinator_life(struct coordinator *c, uint32_t node,
     p->wants_state = m->u.node.wants_state;
     if (p->lost) {
         p->lost = false;
+        if (c->phase == PHASE_OPEN)
+            late_reopen(c);
         log_event(c, RECORD_EVENT_NODE_BACK, -1, (int32_t)node,
                   "heard of again");
     }

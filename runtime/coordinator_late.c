@@ -82,13 +82,25 @@ uint8_t late_take(struct worker *w)
     return MSG_CARRIED | (w->carry.buf ? MSG_CARRIED_BUF : 0);
 }
 
+void late_take_out(struct coordinator *c, struct worker *w)
+{
+    if (!w->arrived)
+        return;
+    w->arrived = false;
+    c->n_arrived--;
+    w->late = true;
+    w->late_samples = w->samples;
+    w->late_buf = w->buf;
+}
+
 void late_reopen(struct coordinator *c)
 {
     for (uint32_t i = 0; i < c->n_workers; i++) {
         struct worker *w = &c->worker[i];
-        if (!w->late)
+        if (!w->late || c->peer[w->node].lost)
             continue;
         w->late = false;
+        c->n_settled++;
         if (!w->late_samples) {
             w->working = false;
             continue;

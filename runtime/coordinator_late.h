@@ -28,7 +28,11 @@ void late_commit(struct coordinator *c, uint32_t worker,
  * gradient, enum msg_take. */
 uint8_t late_take(struct worker *worker);
 
-/* A step that was closing is open again: who committed meanwhile arrived. */
+/* Its node does not deliver: the worker has not arrived, for now. */
+void late_take_out(struct coordinator *c, struct worker *worker);
+
+/* A step that was closing is open again, or a node is back in it: who committed
+ * meanwhile, or had done so before its node was taken out, arrives. */
 void late_reopen(struct coordinator *c);
 
 /* The worker is lost or has left: its carried range goes back. */

@@ -42,7 +42,8 @@ struct worker {
     uint32_t buf; /* of its slot, where its gradient lies */
     struct sample_range range;
     float duration_s, lag_s;
-    bool late; /* committed while the step was closing, without it */
+    bool late; /* committed, but is no part of the sum: came when the step was
+                  closing, or its node was taken out */
     uint32_t late_buf;
     uint64_t late_samples;
     struct carry carry;
@@ -89,6 +90,11 @@ struct coordinator {
     uint64_t step; /* open, or next */
     uint64_t published;
     uint32_t attempt, target, n_arrived;
+    /* When the open step may close is looked at only when enough has happened,
+     * for many workers: each that arrives, gives nothing or is lost counts. */
+    uint32_t n_working, n_settled;
+    double look_s;     /* own clock from which on to look for lost workers */
+    bool dropped;      /* a node was taken out of the closing step */
     bool last;         /* the last published step ended the run */
     bool whole;        /* every able worker has a whole batch */
     double phase_s;    /* own clock when the phase began */

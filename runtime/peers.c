@@ -109,7 +109,7 @@ static bool send_mean(struct coordinator *c, uint32_t node)
 bool peers_taken(struct coordinator *c)
 {
     for (uint32_t i = 1; i < c->n_nodes; i++) {
-        if (c->peer[i].sent == c->published &&
+        if (!c->peer[i].lost && c->peer[i].sent == c->published &&
             !c->transport->ops->bulk_idle(c->transport, i))
             return false;
     }

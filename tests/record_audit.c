@@ -1,11 +1,14 @@
 /* Does a record add up?  Prints one line:
  *
  *     steps S epochs E carried C parts P doubled D missing M wrong W differ R
+ *         cuts L share F
  *
  * carried and parts count gradients; doubled and missing are samples of an
  * epoch that contributed more than once, and never (of epochs that ended);
  * wrong are steps whose samples are not the sum of their parts; differ are
- * steps after which replicas were not the same.  0 when the record can be read,
+ * steps after which replicas were not the same; L is the longest row of steps in
+ * which a worker was given samples and gave none, F the largest share of such
+ * steps, in per cent.  0 when the record can be read,
  * whatever it says. */
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,6 +22,11 @@ struct audit {
     uint64_t n_samples;
     uint8_t *times; /* [n_samples] of this epoch */
     uint64_t *part; /* [n_workers] samples of a contributor; UINT64_MAX: all */
+    struct cuts {
+        uint64_t row, cuts, steps;
+        bool carried; /* its gradient of the step before */
+    } * cuts;         /* [n_workers] */
+    uint64_t longest;
     struct record_contribution next;
     bool has_next;
     uint64_t steps, epochs, carried, parts, doubled, missing, wrong, differ;
@@ -54,6 +62,7 @@ static uint64_t take_contributions(struct audit *a, uint64_t step,
             a->parts++;
         } else if (c->step == step) {
             a->carried++;
+            a->cuts[c->worker].carried = true;
             a->wrong += c->from + 1 != step;
             samples += c->samples;
             count(a, c->first, c->samples);
@@ -61,6 +70,38 @@ static uint64_t take_contributions(struct audit *a, uint64_t step,
         *rc = next_contribution(a);
     }
     return samples;
+}
+
+/* A carried gradient is no cut. */
+static void count_cuts(struct audit *a, const struct record_step *step,
+                       uint32_t n)
+{
+    for (uint32_t w = 0; w < n; w++) {
+        struct cuts *c = &a->cuts[w];
+        if (c->carried) {
+            c->row = 0;
+            c->cuts--;
+        }
+        c->carried = false;
+        if (!step->count[w])
+            continue;
+        c->steps++;
+        c->cuts += !step->mask[w];
+        c->row = step->mask[w] ? 0 : c->row + 1;
+        if (c->row > a->longest)
+            a->longest = c->row;
+    }
+}
+
+static double largest_share(const struct audit *a, uint32_t n)
+{
+    double largest = 0;
+
+    for (uint32_t w = 0; w < n; w++) {
+        double share = (double)a->cuts[w].cuts / (double)(a->cuts[w].steps + 1);
+        largest = share > largest ? share : largest;
+    }
+    return 100 * largest;
 }
 
 static void end_epoch(struct audit *a)
@@ -90,6 +131,7 @@ static enum dsgd_err read_steps(struct audit *a)
             count(a, step.first[w], part);
             samples += part;
         }
+        count_cuts(a, &step, n);
         a->wrong += samples != step.samples;
         a->steps++;
         if (step.epoch_end)
@@ -119,6 +161,7 @@ static enum dsgd_err read_checksums(struct audit *a)
 int main(int argc, char **argv)
 {
     struct audit a = {0};
+    uint32_t n = 0;
 
     if (argc != 2) {
         fprintf(stderr, "usage: record_audit FILE\n");
@@ -128,21 +171,25 @@ int main(int argc, char **argv)
     if (rc == DSGD_OK) {
         a.n_samples = record_read_facts(a.r)->job.n_samples;
         a.times = calloc(a.n_samples + 1, 1);
-        a.part = calloc(record_read_facts(a.r)->job.n_workers, sizeof *a.part);
-        rc = a.times && a.part ? read_steps(&a) : DSGD_E_NOMEM;
+        n = record_read_facts(a.r)->job.n_workers;
+        a.part = calloc(n, sizeof *a.part);
+        a.cuts = calloc(n, sizeof *a.cuts);
+        rc = a.times && a.part && a.cuts ? read_steps(&a) : DSGD_E_NOMEM;
     }
     if (rc == DSGD_OK)
         rc = read_checksums(&a);
     if (rc == DSGD_OK)
         printf("steps %" PRIu64 " epochs %" PRIu64 " carried %" PRIu64
                " parts %" PRIu64 " doubled %" PRIu64 " missing %" PRIu64
-               " wrong %" PRIu64 " differ %" PRIu64 "\n",
+               " wrong %" PRIu64 " differ %" PRIu64 " cuts %" PRIu64
+               " share %.1f\n",
                a.steps, a.epochs, a.carried, a.parts, a.doubled, a.missing,
-               a.wrong, a.differ);
+               a.wrong, a.differ, a.longest, largest_share(&a, n));
     else
         fprintf(stderr, "record_audit: %s\n", a.err.text);
     record_read_close(a.r);
     free(a.times);
     free(a.part);
+    free(a.cuts);
     return (int)rc;
 }

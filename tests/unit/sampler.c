@@ -104,6 +104,76 @@ static void cut_ranges(void)
     sampler_destroy(s);
 }
 
+/* A range in parts: one contributes later, the rest goes back at once. */
+static void parts(void)
+{
+    struct dsgd_options opt = {.n_samples = 20, .batch = 10};
+    const bool able[2] = {true, true};
+    struct sample_range range[2], rest;
+    struct sampler *s;
+
+    sampler_create(&opt, 2, &s, NULL);
+    is_int((long long)sampler_left(s), 20, "all are left");
+    sampler_assign(s, able, able, range);
+    is_int((long long)sampler_left(s), 0, "none is left");
+    sampler_settle(s, &range[0], 10);
+    rest = range[1];
+    rest.first += 4;
+    rest.count -= 4;
+    sampler_settle(s, &rest, 0);
+    is_int((long long)sampler_left(s), 6, "the rest is back");
+    ok(!sampler_epoch_end(s), "the epoch goes on");
+    range[1].count = 4;
+    struct sample_range kept = range[1];
+    sampler_assign(s, able, able, range);
+    is_int((long long)(range[0].count + range[1].count), 6, "the rest again");
+    is_int((long long)range[0].first, 14, "of the right samples");
+    sampler_settle(s, &range[0], range[0].count);
+    sampler_settle(s, &range[1], range[1].count);
+    ok(!sampler_epoch_end(s), "the epoch waits for the part");
+    sampler_settle(s, &kept, 4);
+    ok(sampler_epoch_end(s), "and ends with it");
+    sampler_destroy(s);
+}
+
+/* Worst case: of every range half goes back, then the other half. */
+static void may_split(void)
+{
+    enum { N = 3 };
+    struct dsgd_options opt = {.n_samples = 1 << 20, .batch = 1 << 16};
+    const bool able[N] = {true, true, true};
+    struct sample_range range[N];
+    struct sampler *s;
+    uint64_t samples = 0;
+    bool split = true;
+
+    sampler_create(&opt, N, &s, NULL);
+    for (int step = 0; step < 1000; step++) {
+        sampler_assign(s, able, able, range);
+        for (int w = 0; w < N; w++) {
+            struct sample_range rest = range[w];
+            if (sampler_may_split(s) && rest.count > 1) {
+                rest.first += rest.count / 2;
+                rest.count -= rest.count / 2;
+                range[w].count /= 2;
+                sampler_settle(s, &rest, 0);
+            }
+            split = split && sampler_may_split(s);
+            sampler_settle(s, &range[w], 0);
+        }
+    }
+    ok(!split, "ranges are not split without end");
+    while (!sampler_epoch_end(s)) {
+        sampler_assign(s, able, able, range);
+        for (int w = 0; w < N; w++) {
+            samples += range[w].count;
+            sampler_settle(s, &range[w], range[w].count);
+        }
+    }
+    is_int((long long)samples, 1 << 20, "and none is lost for it");
+    sampler_destroy(s);
+}
+
 static void bad(void)
 {
     struct dsgd_options opt = {.batch = 10};
@@ -149,6 +219,8 @@ int main(void)
     exactly_once(60000, 32, 100);
     drop();
     cut_ranges();
+    parts();
+    may_split();
     bad();
     shuffle();
     return done();
