@@ -123,7 +123,7 @@ done
 in_job srun --help
 for option in cutoff=MODE min=N model=FILE 'record=DIR|off' late=MODE \
     partial=MODE lr-scale=MODE max-cuts=N max-cut-share=P%; do
-    see "srun --help knows --dsgd-$option" 'has "--dsgd-$option  "'
+    see "srun --help knows --dsgd-$option" 'has "--dsgd-$option "'
 done
 
 # --- other ways to a step ---
