@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "coordinator_checkpoint.h"
 #include "coordinator_dynamic.h"
 #include "coordinator_priv.h"
 
@@ -124,12 +125,27 @@ static void end_run(struct coordinator *c)
     node_end(c->node);
 }
 
+/* An early end does not wait for all to come to the boundary: what ended it may
+ * not wait either. */
+static bool may_end_early(struct coordinator *c)
+{
+    const double patience_s = 5;
+
+    return c->preempted && !checkpoints_want_state(c) &&
+           (peers_taken(c) || c->now_s - c->phase_s > patience_s);
+}
+
 /* A step boundary that all who live come to: the start, the end of an epoch,
  * the end of the run. */
 static bool tick_boundary(struct coordinator *c)
 {
     uint32_t n_alive = 0, n_left = 0;
 
+    checkpoints_boundary(c);
+    if (may_end_early(c)) {
+        end_run(c);
+        return true;
+    }
     find_lost(c);
     for (uint32_t w = 0; w < c->n_workers; w++) {
         const struct worker *worker = &c->worker[w];
@@ -145,7 +161,7 @@ static bool tick_boundary(struct coordinator *c)
     if (!n_alive)
         return false;
     open_step(c);
-    if (c->step == 1)
+    if (!c->origin_s)
         c->origin_s = c->now_s;
     peers_start(c);
     return true;
@@ -304,8 +320,9 @@ static void publish(struct coordinator *c)
     about.epoch_end = epoch_end || c->last;
     c->published = c->step++;
     c->published_s = c->now_s;
+    about.checkpoint = checkpoints_publish(c);
 
-    if (about.epoch_end)
+    if (about.epoch_end || c->preempted)
         enter_boundary(c);
     else
         open_step(c);
@@ -377,6 +394,8 @@ static bool tick_ending(struct coordinator *c)
         if (!c->peer[i].bye && c->now_s - c->phase_s < limit_s)
             return false;
     }
+    if (checkpoints_busy(c))
+        return false;
     for (uint32_t w = 0; w < c->n_workers; w++) {
         struct worker *worker = &c->worker[w];
         if (!c->peer[worker->node].bye)
@@ -385,8 +404,8 @@ static bool tick_ending(struct coordinator *c)
             log_event(c, RECORD_EVENT_LEFT, (int32_t)w, -1,
                       "never came to the end of the run");
     }
-    if (record_close(c->record, true, c->now_s - c->origin_s, RECORD_FLUSH_S,
-                     &error) != DSGD_OK &&
+    if (record_close(c->record, !c->preempted, c->now_s - c->origin_s,
+                     RECORD_FLUSH_S, &error) != DSGD_OK &&
         c->opt.warn)
         c->opt.warn(c->opt.warn_context, error.text);
     c->record = NULL;
@@ -402,18 +421,19 @@ bool coordinator_tick(struct coordinator *c, double now_s)
     c->now_s = now_s;
     if (c->record && c->opt.warn && record_warning(c->record, &warning))
         c->opt.warn(c->opt.warn_context, warning.text);
+    did = checkpoints_pump(c);
     switch (c->phase) {
     case PHASE_BOUNDARY:
-        did = tick_boundary(c);
+        did = tick_boundary(c) || did;
         break;
     case PHASE_OPEN:
-        did = tick_open(c);
+        did = tick_open(c) || did;
         break;
     case PHASE_CLOSING:
-        did = tick_closing(c);
+        did = tick_closing(c) || did;
         break;
     case PHASE_ENDING:
-        did = tick_ending(c);
+        did = tick_ending(c) || did;
         break;
     case PHASE_REAPING:
         break;

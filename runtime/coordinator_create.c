@@ -1,6 +1,7 @@
 /* Making and freeing a coordinator. */
 #include <stdlib.h>
 
+#include "coordinator_checkpoint.h"
 #include "coordinator_dynamic.h"
 #include "coordinator_priv.h"
 #include "error.h"
@@ -21,6 +22,7 @@ void coordinator_destroy(struct coordinator *c)
         return;
     record_close(c->record, false, c->now_s - c->origin_s, RECORD_FLUSH_S,
                  NULL);
+    checkpoints_free(c);
     free_peers(c);
     free(c->worker);
     free(c->flag_a);

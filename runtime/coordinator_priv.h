@@ -64,6 +64,7 @@ struct coordinator {
     struct transport *transport;
     struct record *record;
     struct cutoff *cutoff;
+    struct checkpoints *checkpoints; /* NULL: none are kept */
     struct dyn *dyn; /* NULL: the cutoff is neither dynamic nor dry */
     struct sampler *sampler;
 
@@ -74,6 +75,7 @@ struct coordinator {
     uint64_t published;
     uint32_t attempt, target, n_arrived;
     bool last;         /* the last published step ended the run */
+    bool preempted;    /* … early, at a checkpoint */
     bool whole;        /* every able worker has a whole batch */
     double phase_s;    /* own clock when the phase began */
     double step_s;     /* … when the open step started */

@@ -166,23 +166,48 @@ static double unix_time(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+/* Without Slurm the process stands for the job. */
+struct run_id {
+    char job[64], step[32];
+    uint32_t restart;
+};
+
+static void run_id(struct run_id *id)
+{
+    const char *job = variable("SLURM_JOB_ID");
+    const char *step = variable("SLURM_STEP_ID");
+    const char *restart = variable("SLURM_RESTART_COUNT");
+
+    snprintf(id->job, sizeof id->job, "mpirun-%ld", (long)getpid());
+    snprintf(id->step, sizeof id->step, "0");
+    if (job && step) {
+        snprintf(id->job, sizeof id->job, "%s", job);
+        snprintf(id->step, sizeof id->step, "%s", step);
+    }
+    id->restart = restart ? (uint32_t)strtoul(restart, NULL, 10) : 0;
+}
+
+void launch_run_name(char *out, size_t size)
+{
+    struct run_id id;
+
+    run_id(&id);
+    snprintf(out, size, "%s.%s.%u", id.job, id.step, id.restart);
+}
+
 static struct record *create(const struct dsgd_options *opt,
                              struct record_job *job)
 {
-    const char *restart = variable("SLURM_RESTART_COUNT");
     const struct passwd *user = getpwuid(geteuid());
-    char own_id[32], path[512];
+    struct run_id id;
+    char path[512];
     struct record *record;
     struct dsgd_error error;
 
-    snprintf(own_id, sizeof own_id, "mpirun-%ld", (long)getpid());
-    job->job_id = variable("SLURM_JOB_ID");
-    job->step_id = variable("SLURM_STEP_ID");
-    if (!job->job_id || !job->step_id) {
-        job->job_id = own_id;
-        job->step_id = "0";
-    }
-    job->restart = restart ? (uint32_t)strtoul(restart, NULL, 10) : 0;
+    run_id(&id);
+    job->job_id = id.job;
+    job->step_id = id.step;
+    job->restart = id.restart;
     job->job_name = variable("SLURM_JOB_NAME");
     job->user = user ? user->pw_name : NULL;
     record_path(opt, job, path, sizeof path);
@@ -196,7 +221,8 @@ static struct record *create(const struct dsgd_options *opt,
 
 struct record *launch_record(const struct dsgd_options *opt, uint32_t n_workers,
                              uint32_t n_nodes, const uint32_t *worker_node,
-                             const struct launch_node *nodes)
+                             const struct launch_node *nodes,
+                             const struct checkpoint_facts *resumed)
 {
     struct record_job job = {.program = opt->program,
                              .description = opt->description,
@@ -210,7 +236,9 @@ struct record *launch_record(const struct dsgd_options *opt, uint32_t n_workers,
                              .start_unix_s = unix_time(),
                              .n_workers = n_workers,
                              .n_nodes = n_nodes,
-                             .worker_node = worker_node};
+                             .worker_node = worker_node,
+                             .resumed_step = resumed ? resumed->step : 0,
+                             .resumed_from = resumed ? resumed->run : NULL};
     struct record *record = NULL;
 
     if (!*opt->record || strcmp(opt->record, "off") == 0)
