@@ -120,6 +120,11 @@ void aggregator_record(struct aggregator *a, struct record *record)
     coordinator_record(a->c, record);
 }
 
+void aggregator_replay(struct aggregator *a, struct record_replay *replay)
+{
+    coordinator_replay(a->c, replay);
+}
+
 enum dsgd_err aggregator_checkpoints(struct aggregator *a,
                                      struct checkpoint_store *store,
                                      const struct checkpoint_read *c,

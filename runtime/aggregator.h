@@ -26,6 +26,10 @@ enum dsgd_err aggregator_create(struct aggregator_config *config,
 /* Give the coordinator a record to keep, or NULL; before the start. */
 void aggregator_record(struct aggregator *a, struct record *record);
 
+/* Have the coordinator do what a record says, which is taken over; before the
+ * start. */
+void aggregator_replay(struct aggregator *a, struct record_replay *replay);
+
 /* Keep checkpoints in store, which is taken over, and go on from c; both may be
  * NULL.  The coordinator's, before the start.
  *   state  in  the aggregator of any node: the registered state after step,

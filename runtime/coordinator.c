@@ -6,6 +6,7 @@
 #include "coordinator_checkpoint.h"
 #include "coordinator_dynamic.h"
 #include "coordinator_priv.h"
+#include "coordinator_replay.h"
 
 static bool alive(const struct worker *w)
 {
@@ -55,6 +56,8 @@ static void find_lost(struct coordinator *c)
 {
     double hard_s = coordinator_hard_timeout_s(c);
 
+    if (c->replay) /* whoever contributed then is waited for */
+        return;
     for (uint32_t w = 0; w < c->n_workers; w++) {
         struct worker *worker = &c->worker[w];
         bool owes = c->phase == PHASE_BOUNDARY
@@ -89,7 +92,10 @@ static void assign(struct coordinator *c)
         able[w] = alive(&c->worker[w]);
         prefer[w] = c->worker[w].arrived;
     }
-    c->whole = sampler_assign(c->sampler, able, prefer, c->range);
+    if (c->replay)
+        replay_assign(c, c->range);
+    else
+        c->whole = sampler_assign(c->sampler, able, prefer, c->range);
     for (uint32_t w = 0; w < c->n_workers; w++) {
         struct worker *worker = &c->worker[w];
         if (!worker->working || worker->arrived)
@@ -302,18 +308,23 @@ static void publish(struct coordinator *c)
 {
     uint64_t samples = contributed_samples(c), epoch;
     struct seg_mean about = {.samples = samples, .lr_scale = 1};
-    bool epoch_end;
+    bool epoch_end, last = false;
 
     node_scale(c->node, node_reserve(c->node), (float)(1.0 / (double)samples));
     c->now_s = own_clock_s(c->clock);
     for (uint32_t w = 0; w < c->n_workers; w++)
         about.contributors += c->worker[w].arrived;
     epoch = sampler_epoch(c->sampler);
-    settle_ranges(c);
-    epoch_end = sampler_epoch_end(c->sampler);
+    if (c->replay) {
+        last = replay_publish(c, &epoch_end, &about.lr_scale);
+        sampler_skip(c->sampler, epoch_end);
+    } else {
+        settle_ranges(c);
+        epoch_end = sampler_epoch_end(c->sampler);
+    }
     log_step(c, epoch_end, samples);
     account(c, samples);
-    c->last = (c->opt.max_steps && c->step >= c->opt.max_steps) ||
+    c->last = last || (c->opt.max_steps && c->step >= c->opt.max_steps) ||
               (epoch_end && c->opt.epochs &&
                sampler_epoch(c->sampler) >= c->opt.epochs);
     about.epoch = epoch;
@@ -352,7 +363,8 @@ static void drop_late_nodes(struct coordinator *c)
 {
     bool dropped = false;
 
-    if (c->now_s - c->close_s <= coordinator_hard_timeout_s(c) * c->attempt)
+    if (c->replay ||
+        c->now_s - c->close_s <= coordinator_hard_timeout_s(c) * c->attempt)
         return;
     for (uint32_t i = 1; i < c->n_nodes; i++) {
         struct peer *p = &c->peer[i];
@@ -499,6 +511,7 @@ static void on_checksum(struct coordinator *c, uint32_t w,
     worker->checksum_step = e->step;
     worker->checksum = e->value;
     log_checksum(c, w, e);
+    replay_checksum(c, w, e->step, e->value);
     for (uint32_t other = 0; other < c->n_workers; other++) {
         const struct worker *o = &c->worker[other];
         if (o->checksum_step != e->step)

@@ -23,6 +23,7 @@ void coordinator_destroy(struct coordinator *c)
     record_close(c->record, false, c->now_s - c->origin_s, RECORD_FLUSH_S,
                  NULL);
     checkpoints_free(c);
+    record_replay_close(c->replay);
     free_peers(c);
     free(c->worker);
     free(c->flag_a);
@@ -119,4 +120,9 @@ enum dsgd_err coordinator_create(const struct coordinator_config *config,
 void coordinator_record(struct coordinator *c, struct record *record)
 {
     c->record = record;
+}
+
+void coordinator_replay(struct coordinator *c, struct record_replay *replay)
+{
+    c->replay = replay;
 }

@@ -4,6 +4,7 @@
 #define DSGD_COORDINATOR_PRIV_H
 
 #include "coordinator.h"
+#include "record_replay.h"
 #include "sampler.h"
 #include "state.h"
 
@@ -64,6 +65,8 @@ struct coordinator {
     struct transport *transport;
     struct record *record;
     struct cutoff *cutoff;
+    struct record_replay *replay;    /* NULL: this is no replay */
+    bool replay_differs;             /* from its record, and that was told */
     struct checkpoints *checkpoints; /* NULL: none are kept */
     struct dyn *dyn; /* NULL: the cutoff is neither dynamic nor dry */
     struct sampler *sampler;

@@ -105,7 +105,12 @@ enum dsgd_err launch_check(const struct dsgd_options *opt,
     if (!(opt->hard_timeout_s >= 0))
         return error_set(err, DSGD_E_USAGE, "hard_timeout_s: %g is negative",
                          opt->hard_timeout_s);
-    return cutoff_parse("--dsgd-cutoff", opt->cutoff, spec, err);
+    enum dsgd_err rc = cutoff_parse("--dsgd-cutoff", opt->cutoff, spec, err);
+    if (rc == DSGD_OK && spec->mode == CUTOFF_REPLAY && *opt->checkpoint_dir)
+        rc = error_set(err, DSGD_E_USAGE,
+                       "--dsgd-cutoff: a replay neither keeps checkpoints nor "
+                       "goes on from them: unset DSGD_CHECKPOINT_DIR");
+    return rc;
 }
 
 enum dsgd_err launch_model(const struct dsgd_options *opt,
@@ -282,4 +287,46 @@ void launch_compare_kernels(const struct dsgd_options *opt, uint32_t n_nodes,
         warn(opt, text.text);
         return;
     }
+}
+
+enum dsgd_err launch_replay(const struct dsgd_options *opt,
+                            const struct cutoff_spec *spec, uint32_t n_workers,
+                            uint32_t n_nodes, const uint32_t *worker_node,
+                            const struct launch_node *nodes,
+                            struct record_replay **r, struct dsgd_error *err)
+{
+    struct record_job want = {
+        .program = opt->program,
+        .grad_elems = opt->grad_elems,
+        .n_samples = opt->sampler == DSGD_SAMPLER_RANGES ? opt->n_samples : 0,
+        .batch = opt->batch,
+        .n_workers = n_workers,
+        .n_nodes = n_nodes,
+        .worker_node = worker_node};
+
+    *r = NULL;
+    if (spec->mode != CUTOFF_REPLAY)
+        return DSGD_OK;
+    const char **text = calloc(2 * (size_t)n_nodes, sizeof *text);
+    if (!text)
+        return error_set(err, DSGD_E_NOMEM, "no memory");
+    for (uint32_t i = 0; i < n_nodes; i++) {
+        text[i] = nodes[i].name;
+        text[n_nodes + i] = nodes[i].kernel;
+    }
+    want.node_name = text;
+    want.node_kernel = text + n_nodes;
+    enum dsgd_err rc = record_replay_open(spec->file, &want, r, err);
+    free(text);
+    if (rc != DSGD_OK)
+        return rc;
+    const char *then = record_replay_description(*r);
+    if (then && strcmp(then, opt->description) != 0) {
+        struct dsgd_error line;
+        error_set(&line, DSGD_OK,
+                  "the run that is replayed was of other settings: \"%.400s\"",
+                  then);
+        warn(opt, line.text);
+    }
+    return DSGD_OK;
 }

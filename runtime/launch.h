@@ -7,6 +7,7 @@
 #include "dsgd.h"
 #include "dsgd_names.h"
 #include "record.h"
+#include "record_replay.h"
 #include "timing.h"
 
 /* A node's facts, as its first rank knows them; passed around as bytes. */
@@ -50,6 +51,15 @@ struct record *launch_record(const struct dsgd_options *opt, uint32_t n_workers,
                              uint32_t n_nodes, const uint32_t *worker_node,
                              const struct launch_node *nodes,
                              const struct checkpoint_facts *resumed);
+
+/* With a cutoff of replay:FILE, open that record for the coordinator.
+ *   r  out  NULL when the cutoff is another
+ * Errors: those of record_replay_open. */
+enum dsgd_err launch_replay(const struct dsgd_options *opt,
+                            const struct cutoff_spec *spec, uint32_t n_workers,
+                            uint32_t n_nodes, const uint32_t *worker_node,
+                            const struct launch_node *nodes,
+                            struct record_replay **r, struct dsgd_error *err);
 
 /* Warn of nodes whose arithmetic may differ: replicas would drift apart. */
 void launch_compare_kernels(const struct dsgd_options *opt, uint32_t n_nodes,

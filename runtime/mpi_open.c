@@ -277,13 +277,13 @@ make_aggregator(const struct place *p, const struct dsgd_options *opt,
 }
 
 /* Every node's facts to rank 0, which opens the record. */
-static enum dsgd_err tell_nodes(const struct place *p,
-                                const struct dsgd_options *opt,
-                                struct aggregator *agg,
-                                const struct checkpoint_read *from,
-                                struct dsgd_error *err)
+static enum dsgd_err
+tell_nodes(const struct place *p, const struct dsgd_options *opt,
+           struct aggregator *agg, const struct cutoff_spec *spec,
+           const struct checkpoint_read *from, struct dsgd_error *err)
 {
     struct launch_node node, *nodes = NULL;
+    struct record_replay *replay = NULL;
     enum dsgd_err rc = DSGD_OK;
 
     if (p->rank == 0) {
@@ -299,7 +299,12 @@ static enum dsgd_err tell_nodes(const struct place *p,
                modex(p->world, p->local_rank == 0, &node, p->n_nodes, p->leader,
                      nodes, err),
                err);
+    if (rc == DSGD_OK && p->rank == 0)
+        rc = launch_replay(opt, spec, (uint32_t)p->size, p->n_nodes,
+                           p->worker_node, nodes, &replay, err);
+    rc = agree(p->world, rc, err);
     if (rc == DSGD_OK && p->rank == 0) {
+        aggregator_replay(agg, replay);
         launch_compare_kernels(opt, p->n_nodes, nodes);
         aggregator_record(agg, launch_record(opt, (uint32_t)p->size, p->n_nodes,
                                              p->worker_node, nodes,
@@ -363,7 +368,7 @@ static enum dsgd_err open_placed(const struct place *p,
     if (rc == DSGD_OK)
         rc = open_checkpoints(p, opt, agg, &from, err);
     if (rc == DSGD_OK)
-        rc = tell_nodes(p, opt, agg, from, err);
+        rc = tell_nodes(p, opt, agg, &spec, from, err);
     checkpoint_free(from);
     if (rc == DSGD_OK) {
         (*d)->rank = (uint32_t)p->rank;

@@ -26,6 +26,7 @@ enum dsgd_err dsgd_open(const struct dsgd_options *opt, struct dsgd **d,
     struct aggregator *agg = NULL;
     struct launch_node node;
     struct checkpoint_resume resume;
+    struct record_replay *replay;
     struct cutoff_spec spec;
     struct coordinator_config coord = {.opt = opt,
                                        .cutoff = &spec,
@@ -66,6 +67,10 @@ enum dsgd_err dsgd_open(const struct dsgd_options *opt, struct dsgd **d,
                           resume.from->facts.run_samples,
                           resume.from->facts.run_s);
     launch_this_node(&node);
+    if (rc == DSGD_OK)
+        rc = launch_replay(opt, &spec, 1, 1, worker_node, &node, &replay, err);
+    if (rc == DSGD_OK)
+        aggregator_replay(agg, replay);
     if (rc == DSGD_OK)
         aggregator_record(
             agg, launch_record(opt, 1, 1, worker_node, &node,

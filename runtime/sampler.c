@@ -152,6 +152,11 @@ bool sampler_epoch_end(struct sampler *s)
     return true;
 }
 
+void sampler_skip(struct sampler *s, bool epoch_end)
+{
+    s->epoch += epoch_end;
+}
+
 uint64_t sampler_epoch(const struct sampler *s)
 {
     return s->epoch;

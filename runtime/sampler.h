@@ -46,6 +46,9 @@ void sampler_settle(struct sampler *s, const struct sample_range *range,
 bool sampler_epoch_end(struct sampler *s);
 uint64_t sampler_epoch(const struct sampler *s);
 
+/* Somebody else hands ranges out: only count the epochs. */
+void sampler_skip(struct sampler *s, bool epoch_end);
+
 /* The queue, for a checkpoint at a step boundary.
  *   held  in   [n] ranges that are not settled then; saved as if they came back
  *   out   out  [sampler_state_most(s, n)] bytes

@@ -1,7 +1,8 @@
 #!/bin/bash
 # A job that is preempted and whose rank is killed, and that requeues itself
-# with the script that is shipped; and a disk that is full.
+# with the script that is shipped; a replay; and a disk that is full.
 
+# shellcheck disable=SC2154
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
 unset DSGD_TEST_CLUSTER # jobs are requeued at once here
@@ -16,6 +17,7 @@ out=$dir/out
 toy=("$builddir/tests/mpi/toy" -t .03 -e 3 -n 3200 -b 8)
 once='samples 9600 deviation 0.000'
 job mkdir "$dir"
+cp "$srcdir/etc/dsgd-requeue.sbatch" "$shared/"
 
 states() { grep -o 'state .*' "$1" | sort -u; }
 state_of() { job squeue -h -o %T -j "$1" 2>/dev/null; }
@@ -37,7 +39,7 @@ like "uses every sample once an epoch" "$(cat "$shared/whole")" "$once"
 id=$(job env DSGD_CHECKPOINT_DIR="$dir/ck/%j" DSGD_CHECKPOINT_STEPS=20 \
     DSGD_RECORD="$dir" sbatch --parsable --chdir="$dir" --output="$out" \
     --nodes=2 --ntasks-per-node=2 --time=10 --signal=USR1@120 \
-    "$srcdir/etc/dsgd-requeue.sbatch" "${toy[@]}")
+    "$shared/dsgd-requeue.sbatch" "${toy[@]}")
 like "the job is submitted" "$id" '^[0-9]+$'
 await 60 kept_beyond 30
 job scancel --signal=USR1 "$id"
@@ -74,6 +76,31 @@ is "replicas agree" "$(sql 2 'select count(*) from (select step from checksum
 is "and with the run before, after the step between them" \
     "$(sql 2 "select distinct value from checksum where step = $second")" \
     "$(sql 1 "select distinct value from checksum where step = $second")"
+
+# --- a run with a straggler and a stopped worker, and its replay ---
+
+toy=("$builddir/tests/mpi/toy" -t .01 -e 2 -n 3200 -b 8)
+job env DSGD_CUTOFF=static:3 DSGD_RECORD="$dir/stop.dsgd" srun -N2 \
+    --ntasks-per-node=2 "${toy[@]}" -s 1:.02 >"$shared/stop" 2>&1 &
+running=$!
+await 40 test -e "$dir/stop.dsgd"
+mc exec n2 pkill -STOP -n -x toy
+sleep 1
+mc exec n2 pkill -CONT -n -x toy
+wait $running
+is "static:3 on two nodes: exit code" $? 0
+job env DSGD_CUTOFF=replay:"$dir/stop.dsgd" DSGD_RECORD="$dir/again.dsgd" \
+    srun -N2 --ntasks-per-node=2 "${toy[@]}" >"$shared/again" 2>&1
+is "its replay: exit code" $? 0
+is "the same state" "$(states "$shared/again")" "$(states "$shared/stop")"
+sums='select step, value from checksum group by step, value'
+is "after each epoch" "$(sqlite3 "$dir/again.dsgd" "$sums")" \
+    "$(sqlite3 "$dir/stop.dsgd" "$sums")"
+is "of one value a step" "$(sqlite3 "$dir/again.dsgd" "$sums" | wc -l)" 2
+job env DSGD_CUTOFF=replay:"$dir/stop.dsgd" DSGD_RECORD=off \
+    srun -N2 -n4 --distribution=cyclic "${toy[@]}" >"$shared/again" 2>&1
+like "on other places it is refused" "$(cat "$shared/again")" \
+    'worker [0-9] was on node [0-9], and is on node [0-9]: a replay needs the same placement'
 
 # --- a disk that fills up ---
 
