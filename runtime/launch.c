@@ -194,7 +194,7 @@ static void run_id(struct run_id *id)
 
 void launch_run_name(char *out, size_t size)
 {
-    struct run_id id;
+    struct run_id id = {.restart = 0};
 
     run_id(&id);
     snprintf(out, size, "%s.%s.%u", id.job, id.step, id.restart);
@@ -204,7 +204,7 @@ static struct record *create(const struct dsgd_options *opt,
                              struct record_job *job)
 {
     const struct passwd *user = getpwuid(geteuid());
-    struct run_id id;
+    struct run_id id = {.restart = 0};
     char path[512];
     struct record *record;
     struct dsgd_error error;
