@@ -77,6 +77,18 @@ is "and with the run before, after the step between them" \
     "$(sql 2 "select distinct value from checksum where step = $second")" \
     "$(sql 1 "select distinct value from checksum where step = $second")"
 
+# --- what is cancelled stays so ---
+
+id=$(job env DSGD_CHECKPOINT_DIR="$dir/ck/%j" DSGD_CHECKPOINT_STEPS=20 \
+    sbatch --parsable --chdir="$dir" --output="$out" --nodes=2 \
+    --ntasks-per-node=2 --time=10 "$shared/dsgd-requeue.sbatch" \
+    "${toy[@]}" -e 30)
+await 60 kept_beyond 30
+job scancel "$id"
+await 30 gone "$id"
+like "a cancelled job is not requeued" \
+    "$(job scontrol show job "$id")" 'JobState=CANCELLED.* Restarts=0 '
+
 # --- a run with a straggler and a stopped worker, and its replay ---
 
 toy=("$builddir/tests/mpi/toy" -t .01 -e 2 -n 3200 -b 8)
