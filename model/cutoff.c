@@ -121,10 +121,6 @@ static enum dsgd_err check_spec(const struct cutoff_spec *spec,
                          "--dsgd-min: %zu is more than the %zu workers that "
                          "there are",
                          min, n_workers);
-    if (spec->mode == CUTOFF_REPLAY)
-        return error_set(err, DSGD_E_USAGE,
-                         "--dsgd-cutoff: replay:FILE is not supported by this "
-                         "version; use full, static:K or order");
     return DSGD_OK;
 }
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "error.h"
+#include "preempt.h"
 #include "sys.h"
 
 static struct seg_worker *self(const struct dsgd *d)
@@ -33,7 +34,9 @@ enum dsgd_err client_create(const struct dsgd_options *opt,
     d->size = d->nodes = 1;
     d->grad_elems = opt->grad_elems;
     d->sampler = opt->sampler;
-    d->copy.fd = -1;
+    d->copy.fd = d->checkpoint.fd = -1;
+    d->has_checkpoints = *opt->checkpoint_dir != '\0';
+    d->watches = d->has_checkpoints && opt->checkpoint_signals;
     atomic_store(&self(d)->pid, (int32_t)getpid());
     sign_of_life(d);
     *out = d;
@@ -45,7 +48,10 @@ void client_destroy(struct dsgd *d)
     if (!d)
         return;
     aggregator_destroy(d->agg);
+    if (d->watches)
+        preempt_unwatch();
     state_drop(&d->copy);
+    state_drop(&d->checkpoint);
     segment_detach(&d->seg);
     free(d->parts);
     free(d);
@@ -84,6 +90,7 @@ enum dsgd_err client_start(struct dsgd *d, void (*finalize)(void),
     if (pthread_create(&d->helper, NULL, help, d) != 0)
         return error_set(err, DSGD_E_NOMEM, "worker: no thread");
     d->has_helper = true;
+    d->watches = d->watches && preempt_watch(d->seg.h);
     return DSGD_OK;
 }
 
@@ -150,20 +157,27 @@ enum dsgd_err dsgd_register(struct dsgd *d, void *state, size_t bytes,
 static void give_state(struct dsgd *d)
 {
     struct state_copy copy;
-    size_t at = 0;
 
-    if (!atomic_exchange(&self(d)->give_state, 0) || !d->state_bytes)
+    client_give_checkpoint(d);
+    if (!atomic_exchange(&self(d)->give_state, 0) || !d->state_bytes ||
+        !client_copy_state(d, &copy))
         return;
-    if (state_make(d->state_bytes, &copy, NULL) != DSGD_OK)
-        return;
-    for (size_t i = 0; i < d->n_parts; i++) {
-        memcpy(copy.data + at, d->parts[i].memory, d->parts[i].bytes);
-        at += d->parts[i].bytes;
-    }
     state_announce(&d->seg.h->state, &copy, d->applied);
     state_drop(&d->copy);
     d->copy = copy;
     sys_futex_ring(&d->seg.h->worker_bell);
+}
+
+void client_take_copy(struct dsgd *d, const struct state_copy *copy,
+                      uint64_t step)
+{
+    size_t at = 0;
+
+    for (size_t i = 0; i < d->n_parts; i++) {
+        memcpy(d->parts[i].memory, copy->data + at, d->parts[i].bytes);
+        at += d->parts[i].bytes;
+    }
+    d->applied = step;
 }
 
 /* Take a copy of the state that is ahead of this worker's own. */
@@ -172,18 +186,12 @@ static bool take_state(struct dsgd *d)
     struct seg_state *box = &d->seg.h->state;
     struct state_copy copy;
     uint64_t step;
-    size_t at = 0;
 
     if (atomic_load(&box->step) <= d->applied + 1 ||
         state_open(box, d->state_bytes, &copy, &step, NULL) != DSGD_OK)
         return false;
-    if (step > d->applied) {
-        for (size_t i = 0; i < d->n_parts; i++) {
-            memcpy(d->parts[i].memory, copy.data + at, d->parts[i].bytes);
-            at += d->parts[i].bytes;
-        }
-        d->applied = step;
-    }
+    if (step > d->applied)
+        client_take_copy(d, &copy, step);
     state_drop(&copy);
     return true;
 }
@@ -247,6 +255,9 @@ enum dsgd_err dsgd_step_begin(struct dsgd *d, struct dsgd_step *step)
                          "dsgd_step_begin: step %llu was not handed over with "
                          "dsgd_reduce",
                          (unsigned long long)d->step);
+    enum dsgd_err rc = d->began_first ? DSGD_OK : client_resume(d);
+    if (rc != DSGD_OK)
+        return rc;
     segment_unpin(&d->seg, d->local);
     atomic_store(&self(d)->applied, d->applied);
     post_checksum(d);
@@ -254,7 +265,7 @@ enum dsgd_err dsgd_step_begin(struct dsgd *d, struct dsgd_step *step)
     d->epoch_ended = false;
 
     struct dsgd_step s = {.index = d->applied + 1};
-    enum dsgd_err rc = wait_for_start(d, s.index);
+    rc = wait_for_start(d, s.index);
     if (rc != DSGD_OK)
         return rc;
     give_state(d);
@@ -368,7 +379,7 @@ static enum dsgd_err take_mean(struct dsgd *d, struct dsgd_mean *mean)
     d->applied++;
     d->behind_told = false;
     d->epoch_ended = d->epoch_ended || mean->epoch_end;
-    d->check_due = mean->epoch_end;
+    d->check_due = mean->epoch_end || m->checkpoint;
     return DSGD_OK;
 }
 
@@ -404,6 +415,7 @@ enum dsgd_err dsgd_next_mean(struct dsgd *d, struct dsgd_mean *mean)
                          (unsigned long long)d->step);
     segment_unpin(&d->seg, d->local);
     atomic_store(&self(d)->applied, d->applied);
+    client_give_checkpoint(d);
     for (;;) {
         uint32_t bell = atomic_load(&d->seg.h->worker_bell);
         enum dsgd_err rc = DSGD_BEHIND;
@@ -476,6 +488,8 @@ enum dsgd_err dsgd_close(struct dsgd *d)
         aggregator_join(d->agg);
     if (atomic_load(&d->seg.h->run) == SEG_BROKEN)
         rc = DSGD_E_MPI;
+    else if (atomic_load(&d->seg.h->preempted))
+        rc = DSGD_E_PREEMPTED;
     client_destroy(d);
     return rc;
 }
@@ -498,6 +512,7 @@ uint32_t dsgd_nodes(const struct dsgd *d)
 void dsgd_progress(const struct dsgd *d, struct dsgd_progress *progress)
 {
     const struct seg_header *h = d->seg.h;
+    progress->preempted = atomic_load(&h->preempted);
     progress->steps = atomic_load(&h->progress_steps);
     progress->unique_samples = atomic_load(&h->progress_samples);
     progress->elapsed_s = (double)atomic_load(&h->progress_ns) * 1e-9;

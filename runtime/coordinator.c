@@ -3,9 +3,11 @@
 #include <math.h>
 #include <string.h>
 
+#include "coordinator_checkpoint.h"
 #include "coordinator_dynamic.h"
 #include "coordinator_late.h"
 #include "coordinator_priv.h"
+#include "coordinator_replay.h"
 
 static bool alive(const struct worker *w)
 {
@@ -58,6 +60,8 @@ static void find_lost(struct coordinator *c)
 {
     double hard_s = coordinator_hard_timeout_s(c);
 
+    if (c->replay) /* whoever contributed then is waited for */
+        return;
     if (c->now_s < c->look_s)
         return;
     c->look_s = c->now_s + fmin(hard_s / 20, .05);
@@ -95,7 +99,10 @@ static void assign(struct coordinator *c)
         able[w] = alive(&c->worker[w]);
         prefer[w] = c->worker[w].arrived;
     }
-    c->whole = sampler_assign(c->sampler, able, prefer, c->range);
+    if (c->replay)
+        replay_assign(c, c->range);
+    else
+        c->whole = sampler_assign(c->sampler, able, prefer, c->range);
     for (uint32_t w = 0; w < c->n_workers; w++) {
         struct worker *worker = &c->worker[w];
         if (!worker->working || worker->arrived)
@@ -136,12 +143,27 @@ static void end_run(struct coordinator *c)
     node_end(c->node);
 }
 
+/* An early end does not wait for all to come to the boundary: what ended it may
+ * not wait either. */
+static bool may_end_early(struct coordinator *c)
+{
+    const double patience_s = 5;
+
+    return c->preempted && !checkpoints_want_state(c) &&
+           (peers_taken(c) || c->now_s - c->phase_s > patience_s);
+}
+
 /* A step boundary that all who live come to: the start, the end of an epoch,
  * the end of the run. */
 static bool tick_boundary(struct coordinator *c)
 {
     uint32_t n_alive = 0, n_left = 0;
 
+    checkpoints_boundary(c);
+    if (may_end_early(c)) {
+        end_run(c);
+        return true;
+    }
     find_lost(c);
     for (uint32_t w = 0; w < c->n_workers; w++) {
         const struct worker *worker = &c->worker[w];
@@ -157,7 +179,7 @@ static bool tick_boundary(struct coordinator *c)
     if (!n_alive)
         return false;
     open_step(c);
-    if (c->step == 1)
+    if (!c->origin_s)
         c->origin_s = c->now_s;
     peers_start(c);
     return true;
@@ -301,7 +323,7 @@ static void publish(struct coordinator *c)
     uint64_t samples = late_samples(c), epoch;
     struct seg_mean about = {.samples = samples,
                              .lr_scale = late_lr_scale(c, samples)};
-    bool epoch_end;
+    bool epoch_end, last = false;
 
     node_scale(c->node, node_reserve(c->node),
                samples ? (float)(1.0 / (double)samples) : 0);
@@ -309,19 +331,25 @@ static void publish(struct coordinator *c)
     for (uint32_t w = 0; w < c->n_workers; w++)
         about.contributors += c->worker[w].arrived;
     epoch = sampler_epoch(c->sampler);
-    late_settle(c);
-    epoch_end = sampler_epoch_end(c->sampler);
+    if (c->replay) {
+        last = replay_publish(c, &epoch_end, &about.lr_scale);
+        sampler_skip(c->sampler, epoch_end);
+    } else {
+        late_settle(c);
+        epoch_end = sampler_epoch_end(c->sampler);
+    }
     log_step(c, epoch_end, samples, about.lr_scale);
     account(c, samples);
-    c->last = (c->opt.max_steps && c->step >= c->opt.max_steps) ||
+    c->last = last || (c->opt.max_steps && c->step >= c->opt.max_steps) ||
               (epoch_end && c->opt.epochs &&
                sampler_epoch(c->sampler) >= c->opt.epochs);
     about.epoch = epoch;
     about.epoch_end = epoch_end || c->last;
     c->published = c->step++;
     c->published_s = c->now_s;
+    about.checkpoint = checkpoints_publish(c);
 
-    if (about.epoch_end)
+    if (about.epoch_end || c->preempted)
         enter_boundary(c);
     else
         open_step(c);
@@ -352,7 +380,7 @@ static bool drop_late_nodes(struct coordinator *c)
 {
     bool dropped = false;
 
-    if (c->now_s - c->wait_s <= coordinator_hard_timeout_s(c))
+    if (c->replay || c->now_s - c->wait_s <= coordinator_hard_timeout_s(c))
         return false;
     c->wait_s = c->now_s;
     for (uint32_t i = 1; i < c->n_nodes; i++) {
@@ -408,6 +436,8 @@ static bool tick_ending(struct coordinator *c)
         if (!c->peer[i].bye && c->now_s - c->phase_s < limit_s)
             return false;
     }
+    if (checkpoints_busy(c))
+        return false;
     for (uint32_t w = 0; w < c->n_workers; w++) {
         struct worker *worker = &c->worker[w];
         if (!c->peer[worker->node].bye)
@@ -416,8 +446,8 @@ static bool tick_ending(struct coordinator *c)
             log_event(c, RECORD_EVENT_LEFT, (int32_t)w, -1,
                       "never came to the end of the run");
     }
-    if (record_close(c->record, true, c->now_s - c->origin_s, RECORD_FLUSH_S,
-                     &error) != DSGD_OK &&
+    if (record_close(c->record, !c->preempted, c->now_s - c->origin_s,
+                     RECORD_FLUSH_S, &error) != DSGD_OK &&
         c->opt.warn)
         c->opt.warn(c->opt.warn_context, error.text);
     c->record = NULL;
@@ -433,18 +463,19 @@ bool coordinator_tick(struct coordinator *c, double now_s)
     c->now_s = now_s;
     if (c->record && c->opt.warn && record_warning(c->record, &warning))
         c->opt.warn(c->opt.warn_context, warning.text);
+    did = checkpoints_pump(c);
     switch (c->phase) {
     case PHASE_BOUNDARY:
-        did = tick_boundary(c);
+        did = tick_boundary(c) || did;
         break;
     case PHASE_OPEN:
-        did = tick_open(c);
+        did = tick_open(c) || did;
         break;
     case PHASE_CLOSING:
-        did = tick_closing(c);
+        did = tick_closing(c) || did;
         break;
     case PHASE_ENDING:
-        did = tick_ending(c);
+        did = tick_ending(c) || did;
         break;
     case PHASE_REAPING:
         break;
@@ -513,6 +544,7 @@ static void on_checksum(struct coordinator *c, uint32_t w,
     worker->checksum_step = e->step;
     worker->checksum = e->value;
     log_checksum(c, w, e);
+    replay_checksum(c, w, e->step, e->value);
     for (uint32_t other = 0; other < c->n_workers; other++) {
         const struct worker *o = &c->worker[other];
         if (o->checksum_step != e->step)

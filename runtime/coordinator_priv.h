@@ -4,6 +4,7 @@
 #define DSGD_COORDINATOR_PRIV_H
 
 #include "coordinator.h"
+#include "record_replay.h"
 #include "sampler.h"
 #include "state.h"
 
@@ -81,6 +82,9 @@ struct coordinator {
     struct transport *transport;
     struct record *record;
     struct cutoff *cutoff;
+    struct record_replay *replay;    /* NULL: this is no replay */
+    bool replay_differs;             /* from its record, and that was told */
+    struct checkpoints *checkpoints; /* NULL: none are kept */
     struct dyn *dyn; /* NULL: the cutoff is neither dynamic nor dry */
     struct sampler *sampler;
 
@@ -96,6 +100,7 @@ struct coordinator {
     double look_s;     /* own clock from which on to look for lost workers */
     bool dropped;      /* a node was taken out of the closing step */
     bool last;         /* the last published step ended the run */
+    bool preempted;    /* … early, at a checkpoint */
     bool whole;        /* every able worker has a whole batch */
     double phase_s;    /* own clock when the phase began */
     double step_s;     /* … when the open step started */

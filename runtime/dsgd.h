@@ -22,6 +22,9 @@
  *     }
  *     dsgd_close(d);
  *
+ * With a checkpoint directory a run goes on where an earlier one ended: the
+ * first dsgd_step_begin fills the registered state from the newest checkpoint.
+ *
  * Steps count from 1, epochs from 0.  A handle belongs to the thread that
  * opened it: no function here may be called from two threads at a time on the
  * same handle.  Functions that return enum dsgd_err return DSGD_E_STATE when
@@ -94,14 +97,27 @@ struct dsgd_options {
 
     size_t ring_bytes;     /* means kept for late workers, bytes a node */
     double hard_timeout_s; /* > 0: fixed; 0: from the observed run-times */
-    char program[64];      /* for the record */
-    char description[256]; /* for the record: what is trained, how */
+
+    char checkpoint_dir[256];  /* "": no checkpoints.  %j, %u and %x stand for
+                                 job, user and job name.  Rank 0's counts. */
+    uint64_t checkpoint_steps; /* one every so many steps; 0: not by steps */
+    double checkpoint_minutes; /* one so often; 0: not by time */
+    size_t checkpoint_keep;    /* files that are kept, >= 1 */
+    bool checkpoint_signals;   /* true: SIGTERM and SIGUSR1, unless the program
+                                  handles them, end the run at a checkpoint */
+    char identity[256];        /* of the training, in the program's words: a
+                                  checkpoint of another is not resumed */
+    char program[64];          /* for the record */
+    char description[256];     /* for the record: what is trained, how */
 
     /* Told of what goes wrong without stopping the run (the record, replicas
      * that differ), one line at a time, from the coordinator's thread in rank
      * 0.  NULL: not told. */
     void (*warn)(void *context, const char *text);
     void *warn_context;
+    /* Told, as by warn, of what is as it should be: that a run goes on from a
+     * checkpoint. */
+    void (*note)(void *context, const char *text);
 };
 
 /* One worker's share of a step. */
@@ -156,7 +172,10 @@ enum dsgd_err dsgd_register(struct dsgd *d, void *state, size_t bytes,
 
 /* Begin the next step.  Blocks (asleep) until it has started.
  *   step  out
- * Returns DSGD_OK, DSGD_END when the run is over, or an error.  Means that are
+ * The first call of a run that goes on from a checkpoint overwrites the
+ * registered state; step->index is then above 1.
+ * Returns DSGD_OK, DSGD_END when the run is over, or an error: DSGD_E_FORMAT
+ * (the checkpoint has a registered state of another size).  Means that are
  * still missing then must have been taken with dsgd_next_mean. */
 enum dsgd_err dsgd_step_begin(struct dsgd *d, struct dsgd_step *step);
 
@@ -203,9 +222,22 @@ enum dsgd_err dsgd_next_mean(struct dsgd *d, struct dsgd_mean *mean);
 enum dsgd_err dsgd_allreduce(struct dsgd *d, float *grad, size_t n,
                              uint64_t samples);
 
+/* Ask for a checkpoint of the registered state and of what of the epoch is done,
+ * at the next step boundary; any worker may.
+ *   end  in  and end the run with it, early: calls return DSGD_END soon, and
+ *            dsgd_close says DSGD_E_PREEMPTED
+ * Does not block, and does not wait for the checkpoint; what goes wrong with it
+ * is a warning.  Checkpoints are made without being asked for every
+ * opt.checkpoint_steps and opt.checkpoint_minutes and at the end of a run.
+ * The state is copied by one worker at a boundary and written by a thread.
+ * Errors: DSGD_E_STATE (opt.checkpoint_dir was empty). */
+enum dsgd_err dsgd_checkpoint(struct dsgd *d, bool end);
+
 /* Leave the run and free the handle; dsgd_close(NULL) is fine.  Blocks until
- * the record is complete when this worker carries its node's aggregator.
- * Before the end of the run it means that this worker gives no more. */
+ * the record and the last checkpoint are complete when this worker carries its
+ * node's aggregator.  Before the end of the run it means that this worker gives
+ * no more.  Returns DSGD_OK; DSGD_E_PREEMPTED (the run was ended early, at a
+ * checkpoint: start it again to go on); DSGD_E_MPI (it broke off). */
 enum dsgd_err dsgd_close(struct dsgd *d);
 
 /* This worker's number, the number of workers, and their node count. */
@@ -228,6 +260,7 @@ struct dsgd_progress {
     uint64_t unique_samples; /* contributed so far */
     double elapsed_s;        /* since the first step started, pauses at step
                                 boundaries (evaluation) left out */
+    bool preempted;          /* the run was ended early, at a checkpoint */
 };
 void dsgd_progress(const struct dsgd *d, struct dsgd_progress *progress);
 

@@ -32,21 +32,25 @@
 #define DSGD_LAUNCH_TELEMETRY             "DSGD_LAUNCH_TELEMETRY" /* see below */
 
 /* From the user. */
-#define DSGD_CUTOFF        "DSGD_CUTOFF"   /* as --dsgd-cutoff */
-#define DSGD_MIN           "DSGD_MIN"      /* as --dsgd-min */
-#define DSGD_MODEL         "DSGD_MODEL"    /* as --dsgd-model */
-#define DSGD_RULE          "DSGD_RULE"     /* paper | ratio | renewal | live */
-#define DSGD_RECORD        "DSGD_RECORD"   /* as --dsgd-record */
-#define DSGD_LATE          "DSGD_LATE"     /* as --dsgd-late */
-#define DSGD_PARTIAL       "DSGD_PARTIAL"  /* as --dsgd-partial */
-#define DSGD_LR_SCALE      "DSGD_LR_SCALE" /* as --dsgd-lr-scale */
-#define DSGD_MAX_CUTS      "DSGD_MAX_CUTS" /* as --dsgd-max-cuts */
-#define DSGD_MAX_CUT_SHARE "DSGD_MAX_CUT_SHARE" /* as --dsgd-max-cut-share */
-#define DSGD_RING_BYTES    "DSGD_RING_BYTES"    /* bytes of ring a node */
-#define DSGD_HARD_TIMEOUT  "DSGD_HARD_TIMEOUT"  /* seconds, fixed */
-#define DSGD_MODEX         "DSGD_MODEX"         /* auto | pmix | mpi */
-#define DSGD_CONF          "DSGD_CONF"          /* path of dsgd.conf */
-#define DSGD_RECORD_DIR    "DSGD_RECORD_DIR"    /* where dsgd-report looks */
+#define DSGD_CUTOFF             "DSGD_CUTOFF" /* as --dsgd-cutoff */
+#define DSGD_MIN                "DSGD_MIN"    /* as --dsgd-min */
+#define DSGD_MODEL              "DSGD_MODEL"  /* as --dsgd-model */
+#define DSGD_RULE               "DSGD_RULE" /* paper | ratio | renewal | live */
+#define DSGD_RECORD             "DSGD_RECORD"        /* as --dsgd-record */
+#define DSGD_LATE               "DSGD_LATE"          /* as --dsgd-late */
+#define DSGD_PARTIAL            "DSGD_PARTIAL"       /* as --dsgd-partial */
+#define DSGD_LR_SCALE           "DSGD_LR_SCALE"      /* as --dsgd-lr-scale */
+#define DSGD_MAX_CUTS           "DSGD_MAX_CUTS"      /* as --dsgd-max-cuts */
+#define DSGD_MAX_CUT_SHARE      "DSGD_MAX_CUT_SHARE" /* as --dsgd-max-cut-share */
+#define DSGD_RING_BYTES         "DSGD_RING_BYTES"    /* bytes of ring a node */
+#define DSGD_HARD_TIMEOUT       "DSGD_HARD_TIMEOUT" /* seconds, fixed */
+#define DSGD_CHECKPOINT_DIR     "DSGD_CHECKPOINT_DIR"
+#define DSGD_CHECKPOINT_STEPS   "DSGD_CHECKPOINT_STEPS"   /* every so many */
+#define DSGD_CHECKPOINT_MINUTES "DSGD_CHECKPOINT_MINUTES" /* … or so often */
+#define DSGD_CHECKPOINT_KEEP    "DSGD_CHECKPOINT_KEEP"    /* so many files */
+#define DSGD_MODEX              "DSGD_MODEX"      /* auto | pmix | mpi */
+#define DSGD_CONF               "DSGD_CONF"       /* path of dsgd.conf */
+#define DSGD_RECORD_DIR         "DSGD_RECORD_DIR" /* where dsgd-report looks */
 
 /* DSGD_LAUNCH_TELEMETRY is one line of text,
  *     1;<unix time, seconds>;<name>=<value>;<name>=;…

@@ -2,10 +2,12 @@
 #ifndef DSGD_LAUNCH_H
 #define DSGD_LAUNCH_H
 
+#include "checkpoint_file.h"
 #include "cutoff.h"
 #include "dsgd.h"
 #include "dsgd_names.h"
 #include "record.h"
+#include "record_replay.h"
 #include "timing.h"
 
 /* A node's facts, as its first rank knows them; passed around as bytes. */
@@ -21,6 +23,9 @@ void launch_this_node(struct launch_node *node);
 /* Read a DSGD_LAUNCH_TELEMETRY text; unknown or malformed fields are skipped.
  *   out  [DSGD_N_TELEMETRY]  NaN where nothing valid was found */
 void launch_telemetry(const char *text, float *out);
+
+/* What this run is called, as its record: job.step.restart. */
+void launch_run_name(char *out, size_t size);
 
 /* Check what does not depend on the number of workers.
  *   spec  out
@@ -42,11 +47,22 @@ enum dsgd_err launch_model(const struct dsgd_options *opt,
 /* Open the record that opt asks for, in the coordinator's process.
  *   worker_node  [n_workers]
  *   nodes        [n_nodes]
+ *   resumed      the checkpoint that the run goes on from; NULL: none
  * Returns NULL when none is wanted, and when it can't be opened: that is a
  * warning (opt->warn), for the run goes on without it. */
 struct record *launch_record(const struct dsgd_options *opt, uint32_t n_workers,
                              uint32_t n_nodes, const uint32_t *worker_node,
-                             const struct launch_node *nodes);
+                             const struct launch_node *nodes,
+                             const struct checkpoint_facts *resumed);
+
+/* With a cutoff of replay:FILE, open that record for the coordinator.
+ *   r  out  NULL when the cutoff is another
+ * Errors: those of record_replay_open. */
+enum dsgd_err launch_replay(const struct dsgd_options *opt,
+                            const struct cutoff_spec *spec, uint32_t n_workers,
+                            uint32_t n_nodes, const uint32_t *worker_node,
+                            const struct launch_node *nodes,
+                            struct record_replay **r, struct dsgd_error *err);
 
 /* Warn of nodes whose arithmetic may differ: replicas would drift apart. */
 void launch_compare_kernels(const struct dsgd_options *opt, uint32_t n_nodes,

@@ -12,11 +12,12 @@
 
 enum msg_kind {
     /* node to coordinator, control */
-    MSG_EVENTS = 1, /* struct msg_event[count] */
-    MSG_LIFE = 2,   /* float[count]: seconds since each worker's last sign */
-    MSG_BYE = 3,    /* uint8_t[count]: who never came to the end of the run */
-    MSG_DONE = 10,  /* the node's aggregator sends no more */
-    MSG_LOAD = 12,  /* float[count]: the node's telemetry */
+    MSG_EVENTS = 1,   /* struct msg_event[count] */
+    MSG_LIFE = 2,     /* float[count]: seconds since each worker's last sign */
+    MSG_BYE = 3,      /* uint8_t[count]: who never came to the end of the run */
+    MSG_DONE = 10,    /* the node's aggregator sends no more */
+    MSG_LOAD = 12,    /* float[count]: the node's telemetry */
+    MSG_REQUEST = 14, /* flags: enum seg_request */
     /* node to coordinator, bulk */
     MSG_SUM = 4, /* float[grad_elems]: sum over the node's contributors */
     /* coordinator to node, control */
@@ -31,9 +32,11 @@ enum msg_kind {
 };
 
 enum msg_flag {
-    MSG_EPOCH_END = 1, /* PUBLISH: the last step of its epoch */
-    MSG_STARTS = 2,    /* PUBLISH: the next step may begin */
-    MSG_LAST = 4       /* STATE: the last piece */
+    MSG_EPOCH_END = 1,  /* PUBLISH: the last step of its epoch */
+    MSG_STARTS = 2,     /* PUBLISH: the next step may begin */
+    MSG_LAST = 4,       /* STATE: the last piece */
+    MSG_CHECKPOINT = 8, /* PUBLISH: one is made of the state after it */
+    MSG_PREEMPTED = 16  /* END: early, at a checkpoint */
 };
 
 /* What of a worker's slot goes into a sum: the gradient of the step that is

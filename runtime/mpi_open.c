@@ -8,6 +8,7 @@
 #include "error.h"
 #include "launch.h"
 #include "modex.h"
+#include "mpi_resume.h"
 #include "transport_mpi.h"
 
 /* How the workers lie on the nodes. */
@@ -279,11 +280,13 @@ make_aggregator(const struct place *p, const struct dsgd_options *opt,
 }
 
 /* Every node's facts to rank 0, which opens the record. */
-static enum dsgd_err tell_nodes(const struct place *p,
-                                const struct dsgd_options *opt,
-                                struct aggregator *agg, struct dsgd_error *err)
+static enum dsgd_err
+tell_nodes(const struct place *p, const struct dsgd_options *opt,
+           struct aggregator *agg, const struct cutoff_spec *spec,
+           const struct checkpoint_read *from, struct dsgd_error *err)
 {
     struct launch_node node, *nodes = NULL;
+    struct record_replay *replay = NULL;
     enum dsgd_err rc = DSGD_OK;
 
     if (p->rank == 0) {
@@ -299,12 +302,43 @@ static enum dsgd_err tell_nodes(const struct place *p,
                modex(p->world, p->local_rank == 0, &node, p->n_nodes, p->leader,
                      nodes, err),
                err);
+    if (rc == DSGD_OK && p->rank == 0)
+        rc = launch_replay(opt, spec, (uint32_t)p->size, p->n_nodes,
+                           p->worker_node, nodes, &replay, err);
+    rc = agree(p->world, rc, err);
     if (rc == DSGD_OK && p->rank == 0) {
+        aggregator_replay(agg, replay);
         launch_compare_kernels(opt, p->n_nodes, nodes);
         aggregator_record(agg, launch_record(opt, (uint32_t)p->size, p->n_nodes,
-                                             p->worker_node, nodes));
+                                             p->worker_node, nodes,
+                                             from ? &from->facts : NULL));
     }
     free(nodes);
+    return rc;
+}
+
+/* Rank 0 opens the checkpoints; where there is one to go on from, every node
+ * gets its state.
+ *   from  out  on rank 0, NULL elsewhere and when there is none */
+static enum dsgd_err open_checkpoints(const struct place *p,
+                                      const struct dsgd_options *opt,
+                                      struct aggregator *agg,
+                                      struct checkpoint_read **from,
+                                      struct dsgd_error *err)
+{
+    struct checkpoint_resume r = {NULL, NULL};
+    enum dsgd_err rc = DSGD_OK;
+
+    if (p->rank == 0)
+        rc = checkpoint_resume_open(opt, (uint32_t)p->size, &r, err);
+    *from = r.from;
+    if (rc == DSGD_OK && r.store)
+        rc = aggregator_checkpoints(agg, r.store, r.from, err);
+    rc = agree(p->world, rc, err);
+    if (rc == DSGD_OK)
+        rc = agree(p->world,
+                   mpi_resume(p->world, p->local_rank == 0, agg, r.from, err),
+                   err);
     return rc;
 }
 
@@ -315,6 +349,7 @@ static enum dsgd_err open_placed(const struct place *p,
     struct cutoff_spec spec;
     struct segment seg = {0};
     struct aggregator *agg = NULL;
+    struct checkpoint_read *from = NULL;
 
     enum dsgd_err rc = agree(comm, launch_check(opt, &spec, err), err);
     if (rc == DSGD_OK)
@@ -334,7 +369,10 @@ static enum dsgd_err open_placed(const struct place *p,
         segment_detach(&seg);
     }
     if (rc == DSGD_OK)
-        rc = tell_nodes(p, opt, agg, err);
+        rc = open_checkpoints(p, opt, agg, &from, err);
+    if (rc == DSGD_OK)
+        rc = tell_nodes(p, opt, agg, &spec, from, err);
+    checkpoint_free(from);
     if (rc == DSGD_OK) {
         (*d)->rank = (uint32_t)p->rank;
         (*d)->size = (uint32_t)p->size;

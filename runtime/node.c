@@ -244,6 +244,7 @@ void node_commit(struct node *n, const struct msg *m)
     mean->samples = m->u.mean.samples;
     mean->contributors = m->u.mean.contributors;
     mean->epoch_end = (m->flags & MSG_EPOCH_END) != 0;
+    mean->checkpoint = (m->flags & MSG_CHECKPOINT) != 0;
     mean->lr_scale = m->u.mean.lr_scale;
     atomic_store(&mean->step, m->step);
     n->reserved = -1;
@@ -304,6 +305,58 @@ void node_jump(struct node *n, uint64_t step)
     atomic_store(&n->seg->h->started, step);
     start_pending(n);
     sys_futex_ring(&n->seg->h->worker_bell);
+}
+
+void node_resume(struct node *n, uint64_t step, uint64_t samples,
+                 uint64_t run_ns)
+{
+    struct seg_header *h = n->seg->h;
+
+    atomic_store(&h->progress_steps, step);
+    atomic_store(&h->progress_samples, samples);
+    atomic_store(&h->progress_ns, run_ns);
+    atomic_store(&h->resumed, step);
+    node_jump(n, step);
+}
+
+void node_ask_checkpoint(struct node *n, uint64_t step)
+{
+    atomic_store(&n->seg->h->checkpoint_due, step);
+    sys_futex_ring(&n->seg->h->worker_bell);
+}
+
+bool node_checkpoint_begun(const struct node *n)
+{
+    return atomic_load(&n->seg->h->checkpoint_due) == 0;
+}
+
+bool node_checkpoint_take(struct node *n, uint64_t step,
+                          struct state_copy *copy)
+{
+    struct seg_state *box = &n->seg->h->checkpoint;
+    uint64_t got;
+
+    if (atomic_load(&box->step) != step + 1 ||
+        state_open(box, SIZE_MAX, copy, &got, NULL) != DSGD_OK)
+        return false;
+    if (got == step) {
+        atomic_store(&box->step, 0);
+        return true;
+    }
+    state_drop(copy);
+    return false;
+}
+
+uint32_t node_request(struct node *n)
+{
+    struct seg_header *h = n->seg->h;
+
+    return atomic_load(&h->request) ? atomic_exchange(&h->request, 0) : 0;
+}
+
+void node_preempt(struct node *n)
+{
+    atomic_store(&n->seg->h->preempted, 1);
 }
 
 void node_end(struct node *n)

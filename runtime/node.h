@@ -9,6 +9,7 @@
 
 #include "message.h"
 #include "segment.h"
+#include "state.h"
 
 struct node;
 
@@ -66,6 +67,22 @@ void node_latest(struct node *n, uint64_t step, const float *latest_s);
 /* Go on from a state that contains the means up to step; never back. */
 void node_jump(struct node *n, uint64_t step);
 
+/* Before the first step: the run goes on after step, its progress as given. */
+void node_resume(struct node *n, uint64_t step, uint64_t samples,
+                 uint64_t run_ns);
+
+/* The checkpoint of the state after step, of the coordinator's node: ask for
+ * it (0: no more); whether a worker has begun to copy it; its copy. */
+void node_ask_checkpoint(struct node *n, uint64_t step);
+bool node_checkpoint_begun(const struct node *n);
+bool node_checkpoint_take(struct node *n, uint64_t step,
+                          struct state_copy *copy);
+
+/* What workers have asked for since the last call, enum seg_request. */
+uint32_t node_request(struct node *n);
+
+/* The end that comes is early, at a checkpoint. */
+void node_preempt(struct node *n);
 void node_end(struct node *n);
 void node_break(struct node *n, const char *why);
 

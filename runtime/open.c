@@ -1,6 +1,7 @@
 /* A run of one worker, without MPI. */
 #include <stdlib.h>
 
+#include "checkpoint_open.h"
 #include "client.h"
 #include "error.h"
 #include "launch.h"
@@ -24,6 +25,8 @@ enum dsgd_err dsgd_open(const struct dsgd_options *opt, struct dsgd **d,
     struct segment seg = {0};
     struct aggregator *agg = NULL;
     struct launch_node node;
+    struct checkpoint_resume resume;
+    struct record_replay *replay;
     struct cutoff_spec spec;
     struct coordinator_config coord = {.opt = opt,
                                        .cutoff = &spec,
@@ -56,9 +59,25 @@ enum dsgd_err dsgd_open(const struct dsgd_options *opt, struct dsgd **d,
         segment_detach(&seg);
         return rc;
     }
+    rc = checkpoint_resume_open(opt, 1, &resume, err);
+    if (rc == DSGD_OK)
+        rc = aggregator_checkpoints(agg, resume.store, resume.from, err);
+    if (rc == DSGD_OK && resume.from)
+        aggregator_resume(agg, &resume.from->state, resume.from->facts.step,
+                          resume.from->facts.run_samples,
+                          resume.from->facts.run_s);
     launch_this_node(&node);
-    aggregator_record(agg, launch_record(opt, 1, 1, worker_node, &node));
-    rc = client_start(*d, NULL, err);
+    if (rc == DSGD_OK)
+        rc = launch_replay(opt, &spec, 1, 1, worker_node, &node, &replay, err);
+    if (rc == DSGD_OK)
+        aggregator_replay(agg, replay);
+    if (rc == DSGD_OK)
+        aggregator_record(
+            agg, launch_record(opt, 1, 1, worker_node, &node,
+                               resume.from ? &resume.from->facts : NULL));
+    checkpoint_free(resume.from);
+    if (rc == DSGD_OK)
+        rc = client_start(*d, NULL, err);
     if (rc != DSGD_OK) {
         client_destroy(*d);
         *d = NULL;

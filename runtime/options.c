@@ -202,6 +202,55 @@ static enum dsgd_err read_timeout(const char *name, const char *value,
     return DSGD_OK;
 }
 
+static enum dsgd_err read_checkpoint_dir(const char *name, const char *value,
+                                         struct dsgd_options *opt,
+                                         struct dsgd_error *err)
+{
+    return read_text(name, value, opt->checkpoint_dir,
+                     sizeof opt->checkpoint_dir, err);
+}
+
+static enum dsgd_err read_checkpoint_steps(const char *name, const char *value,
+                                           struct dsgd_options *opt,
+                                           struct dsgd_error *err)
+{
+    size_t steps = 0;
+    enum dsgd_err rc = read_whole(name, value, SIZE_MAX, &steps, err);
+    if (rc == DSGD_OK)
+        opt->checkpoint_steps = steps;
+    return rc;
+}
+
+static enum dsgd_err read_checkpoint_minutes(const char *name,
+                                             const char *value,
+                                             struct dsgd_options *opt,
+                                             struct dsgd_error *err)
+{
+    char *end;
+    double minutes = strtod(value, &end);
+    if (end == value || *end || !(minutes >= 0 && minutes <= 1e6))
+        return error_set(err, DSGD_E_USAGE,
+                         "%s: \"%.40s\" is not a number of minutes (0: no "
+                         "checkpoints by time)",
+                         name, value);
+    opt->checkpoint_minutes = minutes;
+    return DSGD_OK;
+}
+
+static enum dsgd_err read_checkpoint_keep(const char *name, const char *value,
+                                          struct dsgd_options *opt,
+                                          struct dsgd_error *err)
+{
+    size_t keep = 0;
+    enum dsgd_err rc = read_whole(name, value, UINT32_MAX, &keep, err);
+    if (rc == DSGD_OK && !keep)
+        rc = error_set(err, DSGD_E_USAGE,
+                       "%s: at least 1 checkpoint must be kept", name);
+    if (rc == DSGD_OK)
+        opt->checkpoint_keep = keep;
+    return rc;
+}
+
 static const struct setting settings[] = {
     {"Cutoff", DSGD_LAUNCH_DEFAULT_CUTOFF, DSGD_CUTOFF, DSGD_LAUNCH_CUTOFF,
      read_cutoff},
@@ -223,6 +272,12 @@ static const struct setting settings[] = {
      DSGD_LAUNCH_MAX_CUT_SHARE, read_max_cut_share},
     {"RingBytes", NULL, DSGD_RING_BYTES, NULL, read_ring},
     {"HardTimeout", NULL, DSGD_HARD_TIMEOUT, NULL, read_timeout},
+    {"CheckpointDir", NULL, DSGD_CHECKPOINT_DIR, NULL, read_checkpoint_dir},
+    {"CheckpointSteps", NULL, DSGD_CHECKPOINT_STEPS, NULL,
+     read_checkpoint_steps},
+    {"CheckpointMinutes", NULL, DSGD_CHECKPOINT_MINUTES, NULL,
+     read_checkpoint_minutes},
+    {"CheckpointKeep", NULL, DSGD_CHECKPOINT_KEEP, NULL, read_checkpoint_keep},
 };
 enum { N_SETTINGS = sizeof settings / sizeof settings[0] };
 
@@ -330,6 +385,9 @@ enum dsgd_err dsgd_options_init(struct dsgd_options *opt,
     memset(opt, 0, sizeof *opt);
     opt->ring_bytes = DEFAULT_RING_BYTES;
     strcpy(opt->cutoff, "full");
+    opt->checkpoint_minutes = 10;
+    opt->checkpoint_keep = 3;
+    opt->checkpoint_signals = true;
     rc = read_conf(opt, err);
     for (size_t i = 0; rc == DSGD_OK && i < N_SETTINGS; i++)
         rc = read_variable(&settings[i], settings[i].plugstack, opt, err);

@@ -76,6 +76,8 @@ struct msg peers_mean(const struct coordinator *c, uint64_t step,
     m.u.mean.run_ns = (uint64_t)(c->run_s * 1e9);
     if (about->epoch_end)
         m.flags |= MSG_EPOCH_END;
+    if (about->checkpoint)
+        m.flags |= MSG_CHECKPOINT;
     if (step < c->published || c->phase == PHASE_OPEN ||
         c->phase == PHASE_CLOSING)
         m.flags |= MSG_STARTS;
@@ -196,6 +198,8 @@ static bool pump_end(struct coordinator *c, uint32_t node)
     if (c->phase >= PHASE_ENDING && !p->end_sent && all_sent &&
         p->state.fd < 0) {
         m.u.end.hard_timeout_s = coordinator_hard_timeout_s(c);
+        if (c->preempted)
+            m.flags |= MSG_PREEMPTED;
         p->end_sent = control(c, node, &m, NULL, 0);
         return p->end_sent;
     }

@@ -189,6 +189,21 @@ void record_put_checksum(struct record *r, uint64_t step, uint32_t worker,
         put_copy(r, RECORD_ROW_CHECKSUM, &sum, sizeof sum);
 }
 
+uint64_t record_mark(struct record *r)
+{
+    if (!r)
+        return 0;
+    if (!atomic_exchange(&r->woken, true))
+        sem_post(&r->wake);
+    return atomic_load(&r->queue.head);
+}
+
+bool record_stored(const struct record *r, uint64_t mark)
+{
+    return !r || atomic_load(&r->stopped) ||
+           atomic_load(&r->queue.tail) >= mark;
+}
+
 bool record_warning(struct record *r, struct dsgd_error *text)
 {
     bool found = false;

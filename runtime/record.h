@@ -42,6 +42,8 @@ struct record_job {
     /* Other options, as given or by default; not read back. */
     const struct record_setting *setting; /* [n_settings] */
     size_t n_settings;
+    uint64_t resumed_step;    /* the run goes on after it; 0: from its start */
+    const char *resumed_from; /* job.step.restart that wrote the checkpoint */
 };
 
 struct record_setting {
@@ -120,7 +122,9 @@ enum record_event_kind {
     RECORD_EVENT_CHECKSUM = 4,  /* a replica's checksum differs */
     RECORD_EVENT_LEFT = 5,      /* left behind, stuck, at the end of the run */
     RECORD_EVENT_NODE_LOST = 6, /* a node did not deliver in time */
-    RECORD_EVENT_NODE_BACK = 7
+    RECORD_EVENT_NODE_BACK = 7,
+    RECORD_EVENT_SAVED = 8,    /* a checkpoint is complete: its path */
+    RECORD_EVENT_PREEMPTED = 9 /* the run was ended early, at a checkpoint */
 };
 struct record_event {
     enum record_event_kind kind;
@@ -153,6 +157,11 @@ void record_put_telemetry(struct record *r, const struct record_telemetry *t);
 /* Replica checksums at a boundary: worker w holds value after step. */
 void record_put_checksum(struct record *r, uint64_t step, uint32_t worker,
                          uint64_t value);
+
+/* How far the queue has come, and whether all up to there is stored.  Asking
+ * makes the writer hurry.  r == NULL, or a record that has stopped: stored. */
+uint64_t record_mark(struct record *r);
+bool record_stored(const struct record *r, uint64_t mark);
 
 /* Why the record has stopped or is behind, once per cause: fills text and
  * returns true when there is something new to warn of.  Any thread. */

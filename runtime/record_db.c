@@ -369,6 +369,8 @@ static void bind_job(sqlite3_stmt *s, const struct record_job *job, size_t i)
     bind_text(s, 16, PACKAGE_VERSION);
     sqlite3_bind_double(s, 17, job->start_unix_s);
     sqlite3_bind_double(s, 18, job->start_unix_s);
+    bind_int(s, 19, job->resumed_step);
+    bind_text(s, 20, job->resumed_from);
 }
 
 static void bind_node(sqlite3_stmt *s, const struct record_job *job, size_t i)
@@ -403,7 +405,7 @@ static int put_facts(struct record_db *db, const struct record_job *job)
 {
     int rc = put_rows(db,
                       "INSERT INTO job VALUES"
-                      "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,NULL,0,0)",
+                      "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,NULL,0,0,?,?)",
                       job, 1, bind_job);
     if (rc == SQLITE_OK)
         rc = put_rows(db, "INSERT INTO node VALUES(?,?,?)", job, job->n_nodes,

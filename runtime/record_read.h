@@ -18,6 +18,7 @@ struct record_facts {
     double end_s;          /* NaN: not closed */
     bool completed;
     uint64_t dropped_rows;
+    uint64_t resumed_step; /* 0 in records that do not tell */
 };
 
 /* Open a record and read its facts.  A writer that is at work waits with its

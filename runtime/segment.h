@@ -27,6 +27,12 @@
 #define SEGMENT_EVENTS 32 /* of a worker, a power of two */
 #define SEGMENT_NAME   64
 
+/* What somebody asks of the coordinator, bits. */
+enum seg_request {
+    SEG_REQUEST_CHECKPOINT = 1, /* a checkpoint at the next boundary */
+    SEG_REQUEST_END = 2         /* … and to end the run with it */
+};
+
 enum seg_run { SEG_RUNNING = 0, SEG_ENDED = 1, SEG_BROKEN = 2 };
 
 /* Who ends a worker's process: the one that gets there first. */
@@ -85,6 +91,7 @@ struct seg_mean {
     uint64_t epoch, samples;
     uint32_t contributors;
     uint32_t epoch_end;
+    uint32_t checkpoint; /* one is made of the state after it */
     double lr_scale;
 };
 
@@ -103,6 +110,14 @@ struct seg_header {
     alignas(64) _Atomic uint32_t agg_bell;    /* futex */
     _Atomic uint32_t agg_asleep;
     struct seg_state state;
+    _Atomic uint64_t resumed;   /* the step the run goes on after; 0: none */
+    _Atomic uint32_t request;   /* enum seg_request, set by workers */
+    _Atomic uint32_t preempted; /* the run was ended early, at a checkpoint */
+    /* On the coordinator's node: the first worker to have applied this step's
+     * mean, and no later one, sets it to 0 and copies its state for the
+     * checkpoint; the coordinator clears checkpoint.step once it has it. */
+    _Atomic uint64_t checkpoint_due;
+    struct seg_state checkpoint;
     char broken[256]; /* why, once run == SEG_BROKEN */
 };
 

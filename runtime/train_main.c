@@ -37,6 +37,12 @@ static void warn(void *context, const char *text)
     fprintf(stderr, "dsgd-train: warning: %s\n", text);
 }
 
+static void note(void *context, const char *text)
+{
+    (void)context;
+    fprintf(stderr, "dsgd-train: %s\n", text);
+}
+
 /* Before MPI knows: is this the one of several tasks that may speak? */
 static bool is_speaker(void)
 {
@@ -63,6 +69,7 @@ static enum dsgd_err prepare(struct worker *w, struct dsgd_error *err)
     if (rc == DSGD_OK) {
         train_job_options(&w->job, &w->run);
         w->run.warn = warn;
+        w->run.note = note;
         if (w->rank == 0)
             rc = train_report_open(&w->opt, &w->job.schedule, &w->report, err);
     }
@@ -105,6 +112,9 @@ static enum dsgd_err work(struct worker *w, struct dsgd *d,
     if (rc == DSGD_OK)
         rc = write_report(w, d, err);
     enum dsgd_err closed = dsgd_close(d);
+    if (rc == DSGD_OK && closed == DSGD_E_PREEMPTED)
+        return error_set(err, closed,
+                         "ended early, at a checkpoint: start again to go on");
     if (rc == DSGD_OK && closed != DSGD_OK) {
         rc =
             error_set(err, closed,

@@ -48,6 +48,12 @@ static void warn(void *context, const char *text)
     fprintf(stderr, "toy: warning: %s\n", text);
 }
 
+static void note(void *context, const char *text)
+{
+    (void)context;
+    fprintf(stderr, "toy: %s\n", text);
+}
+
 static void nap(double seconds)
 {
     struct timespec t = {(time_t)seconds, (long)(fmod(seconds, 1) * 1e9)};
@@ -254,6 +260,7 @@ int main(int argc, char **argv)
     opt.batch = p.batch;
     opt.epochs = p.epochs;
     opt.warn = warn;
+    opt.note = note;
     rc = dsgd_mpi_open(MPI_COMM_WORLD, &opt, &d, &err);
     if (rc != DSGD_OK) {
         int rank;

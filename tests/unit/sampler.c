@@ -57,6 +57,61 @@ static void exactly_once(uint64_t n, uint64_t batch, uint32_t cut)
     free(used);
 }
 
+/* Two runs, the second with other workers, from the queue that the first left;
+ * what one worker holds is handed out again. */
+static void go_on(void)
+{
+    struct dsgd_options opt = {.n_samples = 500, .batch = 8};
+    struct sample_range range[WORKERS], held[WORKERS] = {{0}};
+    bool able[WORKERS] = {true, true, true, true, true, true, true};
+    bool contributed[WORKERS] = {false};
+    unsigned char state[4096];
+    uint8_t *used = calloc(500, 1);
+    struct sampler *s, *t;
+    int wrong = 0;
+
+    sampler_create(&opt, WORKERS, &s, NULL);
+    for (int i = 0; i < 4; i++)
+        step(s, able, 128, used, contributed);
+    sampler_assign(s, able, contributed, range);
+    for (int w = 0; w < WORKERS; w++) {
+        if (w == 3) {
+            held[w] = range[w];
+            continue;
+        }
+        for (uint64_t i = 0; i < range[w].count; i++)
+            used[range[w].first + i]++;
+        sampler_settle(s, &range[w], range[w].count);
+    }
+    ok(sampler_state_most(s, WORKERS) <= sizeof state, "room for the queue");
+    size_t bytes = sampler_state_save(s, held, WORKERS, state);
+    opt.batch = 5;
+    sampler_create(&opt, 2, &t, NULL);
+    is_int(sampler_state_load(t, state, bytes, NULL), DSGD_OK, "load a queue");
+    do {
+        sampler_assign(t, able, contributed, range);
+        for (int w = 0; w < 2; w++) {
+            for (uint64_t i = 0; i < range[w].count; i++)
+                used[range[w].first + i]++;
+            sampler_settle(t, &range[w], range[w].count);
+        }
+    } while (!sampler_epoch_end(t));
+    for (int i = 0; i < 500; i++)
+        wrong += used[i] != 1;
+    is_int(wrong, 0, "saved and loaded: each sample once");
+    is_int((long long)sampler_epoch(t), 1, "and the next epoch is 1");
+    is_int(sampler_state_load(t, state, bytes - 1, NULL), DSGD_E_FORMAT,
+           "a queue cut short");
+    opt.n_samples = 20;
+    sampler_destroy(t);
+    sampler_create(&opt, 2, &t, NULL);
+    is_int(sampler_state_load(t, state, bytes, NULL), DSGD_E_FORMAT,
+           "a queue of another data set");
+    sampler_destroy(s);
+    sampler_destroy(t);
+    free(used);
+}
+
 static void drop(void)
 {
     struct dsgd_options opt = {
@@ -217,6 +272,7 @@ int main(void)
     exactly_once(999, 16, 200);
     exactly_once(5, 16, 128);
     exactly_once(60000, 32, 100);
+    go_on();
     drop();
     cut_ranges();
     parts();
