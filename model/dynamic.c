@@ -49,6 +49,7 @@ static bool allocate(struct dynamic *d)
     } want[] = {
         {(void **)&d->node, sizeof *d->node},
         {(void **)&d->worker, sizeof *d->worker},
+        {(void **)&d->arrival_s, sizeof *d->arrival_s},
         {(void **)&d->sorted_s, sizeof *d->sorted_s},
         {(void **)&d->order_sum_s, sizeof *d->order_sum_s},
     };
@@ -114,6 +115,7 @@ enum dsgd_err dynamic_create(const struct dynamic_spec *spec,
         return rc;
     }
     lambda_init(&d->core.lambda, LAMBDA_STEPS);
+    lambda_init(&d->core.foregone, LAMBDA_STEPS);
     guard_carry_init(&d->core.carry);
     d->core.lag_s = NAN;
     for (size_t i = 0; i < spec->n; i++)
@@ -133,6 +135,7 @@ void dynamic_free(struct dynamic *d)
     guard_free(d->guard);
     free(d->node);
     free(d->worker);
+    free(d->arrival_s);
     free(d->sorted_s);
     free(d->order_sum_s);
     free(d->sample_s);
@@ -347,8 +350,7 @@ void dynamic_leave(struct dynamic *d, size_t worker)
     live_absent(d->live, worker);
 }
 
-/* What the model's policy says; the first yes is kept, for its score. */
-static bool model_closes(struct dynamic *d, double now_s, double *next_s)
+bool dynamic_model_closes(struct dynamic *d, double now_s, double *next_s)
 {
     bool close;
 
@@ -382,7 +384,7 @@ bool dynamic_close(struct dynamic *d, double now_s, double *next_s)
     /* the model is asked when it decides, or for the guard's sake */
     if (d->policy == EXPERTS ||
         (isnan(d->would_s) && (d->guard || d->spec.dry)))
-        close = model_closes(d, now_s, next_s);
+        close = dynamic_model_closes(d, now_s, next_s);
     if (d->policy < EXPERTS)
         close =
             d->arrived >=

@@ -7,7 +7,10 @@
 #include "error.h"
 #include "sort.h"
 
-enum { SEED_STEPS = 15 }; /* that the warm-up's throughput counts as */
+enum {
+    SEED_STEPS = 15, /* that the warm-up's throughput counts as */
+    BLIND_STEPS = 5  /* before the model has seen enough to be counted */
+};
 
 /* Throughput of closing with c at t over that of all n at all_s, less 1. */
 static double gain(const struct dynamic *d, double c, double t, double n,
@@ -49,7 +52,7 @@ static double estimate_arrival(struct dynamic *d, size_t i, double log_s,
     return w->last_s;
 }
 
-/* Fill sorted_s with the arrivals of the working; the rest repeats the last.
+/* Fill arrival_s, and sorted_s with those known; the rest repeats the last.
  * Returns how many are known, 0 when none. */
 static size_t sort_arrivals(struct dynamic *d, const float *log_s,
                             const uint8_t *status)
@@ -58,7 +61,9 @@ static size_t sort_arrivals(struct dynamic *d, const float *log_s,
 
     for (size_t i = 0; i < n; i++) {
         double at = estimate_arrival(d, i, log_s[i], status[i]);
-        if (at > 0 && isfinite(at))
+        bool known = at > 0 && isfinite(at);
+        d->arrival_s[i] = known ? at : NAN;
+        if (known)
             d->sorted_s[count++] = at;
     }
     sort_doubles(count, d->sorted_s);
@@ -85,32 +90,51 @@ static void end_workers(struct dynamic *d, double elapsed_s, const float *log_s,
     }
 }
 
-/* How many of the row are in by t. */
-static double count_by(const struct dynamic *d, double t)
+/* The running worker that would have come next; n: none. */
+static size_t next_arrival(const struct dynamic *d)
 {
-    size_t c = 0;
-    while (c < d->spec.n && d->sorted_s[c] <= t)
-        c++;
-    return (double)c;
+    size_t next = d->spec.n;
+
+    for (size_t i = 0; i < d->spec.n; i++) {
+        if (d->worker[i].part == WORKER_RUNNING && !isnan(d->arrival_s[i]) &&
+            (next == d->spec.n || d->arrival_s[i] < d->arrival_s[next]))
+            next = i;
+    }
+    return next;
 }
 
-/* What the model's policy got, or would have got had it decided: where another
- * closed earlier, its plan of that moment is taken for its close. */
-static void model_score(const struct dynamic *d, double *count, double *time_s)
+/* Another policy closed the step before the model would have: let it go on as
+ * it would have, until the model closes it. */
+static void play_on(struct dynamic *d, double now_s)
 {
-    double last_s = d->sorted_s[d->spec.n - 1], plan_s = last_s;
+    double next_s = INFINITY;
+    size_t next = next_arrival(d);
 
-    if (!isnan(d->would_s)) {
-        *count = (double)d->would;
-        *time_s = d->would_s + d->overhead_s;
+    dynamic_model_closes(d, now_s, &next_s);
+    while (isnan(d->would_s) && next < d->spec.n) {
+        bool tick = next_s < d->arrival_s[next];
+        now_s = fmax(now_s, tick ? next_s : d->arrival_s[next]);
+        if (!tick) {
+            struct worker *w = &d->worker[next];
+            dynamic_arrive(d, next, now_s - w->start_s, now_s);
+            next = next_arrival(d);
+        }
+        dynamic_model_closes(d, now_s, &next_s);
+    }
+}
+
+/* What the model's policy got, or would have got had it decided. */
+static void model_score(struct dynamic *d, double *count, double *time_s)
+{
+    if (isnan(d->would_s) && d->predicted)
+        play_on(d, d->record.elapsed_s);
+    if (isnan(d->would_s)) {
+        *count = (double)(d->working ? d->working : 1);
+        *time_s = d->sorted_s[d->spec.n - 1] + d->overhead_s;
         return;
     }
-    if (d->spec.rule != RULE_LIVE)
-        plan_s = d->sorted_s[d->model_cut ? d->model_cut - 1 : 0];
-    else if (live_waiting(d->live) && !isnan(live_planned_s(d->live)))
-        plan_s = fmin(fmax(live_planned_s(d->live), d->sorted_s[0]), last_s);
-    *count = count_by(d, plan_s);
-    *time_s = plan_s + d->overhead_s;
+    *count = (double)d->would;
+    *time_s = d->would_s + d->overhead_s;
 }
 
 static void score_experts(struct dynamic *d, const float *log_s,
@@ -126,11 +150,15 @@ static void score_experts(struct dynamic *d, const float *log_s,
     }
     model_score(d, &count[EXPERTS], &time_s[EXPERTS]);
     guard_score(d->guard, count, time_s);
+    if (d->core.step >= BLIND_STEPS && d->core.step < d->spec.warmup &&
+        d->working)
+        lambda_add(&d->core.foregone, count[EXPERTS] / (double)d->working,
+                   time_s[EXPERTS]);
     experts_end(d->experts, d->sorted_s, log_s, status);
 }
 
-/* The running throughput: the warm-up's best static one first, then what each
- * step got. */
+/* The running throughput: the warm-up's first, by the best static count or by
+ * what the policy would have got, then what each step got. */
 static void count_lambda(struct dynamic *d, double got, double got_s)
 {
     struct dynamic_core *c = &d->core;
@@ -148,6 +176,8 @@ static void count_lambda(struct dynamic *d, double got, double got_s)
         double best =
             lambda_best_static(d->spec.n, d->order_sum_s, rows * d->overhead_s);
         lambda_seed(&c->lambda, best * rows / n, SEED_STEPS, got_s);
+        if (lambda_get(&c->foregone) > lambda_get(&c->lambda))
+            c->lambda = c->foregone;
     }
     if (c->step >= d->spec.warmup && d->working)
         lambda_add(&c->lambda, got / (double)d->working, got_s);
@@ -181,9 +211,9 @@ void dynamic_end(struct dynamic *d, double elapsed_s, const float *log_s,
         else if (d->core.step >= d->spec.warmup)
             guard_carry_score(&d->core.carry, got, got_s + d->overhead_s,
                               (double)d->working, all_s + d->overhead_s);
-        count_lambda(d, got, got_s + d->overhead_s);
         if (d->guard)
             score_experts(d, log_s, status);
+        count_lambda(d, got, got_s + d->overhead_s);
     }
     if (d->timing)
         timing_observe(d->timing, log_s, status);
@@ -192,7 +222,7 @@ void dynamic_end(struct dynamic *d, double elapsed_s, const float *log_s,
 
 /* ---- state ---- */
 
-#define STATE_MAGIC 0x31306e79u /* "yn01" */
+#define STATE_MAGIC 0x32306e79u /* "yn02" */
 
 struct state_head {
     uint32_t magic;
@@ -221,7 +251,7 @@ void dynamic_state_save(const struct dynamic *d, void *out)
     struct dynamic_core core = d->core;
     char *at = out;
 
-    core.running_close_s = live_running_close(d->live);
+    core.live = live_state(d->live);
     memcpy(at, &head, sizeof head);
     at += sizeof head;
     memcpy(at, &core, sizeof core);
@@ -258,6 +288,6 @@ enum dsgd_err dynamic_state_load(struct dynamic *d, const void *in,
     memcpy(d->worker, at, d->spec.n * sizeof *d->worker);
     at += d->spec.n * sizeof *d->worker;
     memcpy(d->order_sum_s, at, d->spec.n * sizeof *d->order_sum_s);
-    live_set_running_close(d->live, d->core.running_close_s);
+    live_set_state(d->live, &d->core.live);
     return DSGD_OK;
 }

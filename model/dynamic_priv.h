@@ -29,9 +29,10 @@ struct dynamic_core {
     uint64_t step;
     uint64_t rows; /* whole rows seen in warm-up */
     struct lambda lambda;
+    struct lambda foregone; /* what the policy would have got in warm-up */
     struct guard_carry carry;
-    double lag_s; /* running mean start lag of the busy, NaN */
-    double running_close_s;
+    double lag_s;           /* running mean start lag of the busy, NaN */
+    struct live_state live; /* when saved */
 };
 
 struct dynamic {
@@ -43,7 +44,8 @@ struct dynamic {
     struct dynamic_core core;
     uint32_t *node;        /* [n] */
     struct worker *worker; /* [n] */
-    double *sorted_s;      /* [n] scratch: arrivals of the step */
+    double *arrival_s;     /* [n] scratch: arrival of each, NaN: unknown */
+    double *sorted_s;      /* [n] scratch: the known ones, ascending */
     double *order_sum_s;   /* [n] sum of the warm-up's sorted arrivals */
     double *sample_s;      /* [SAMPLES][n] fixed rules only */
     /* of this step */
@@ -57,6 +59,9 @@ struct dynamic {
     double would_s; /* NaN: it has not closed */
     struct dynamic_record record;
 };
+
+/* What the model's policy says; the first yes is kept, for its score. */
+bool dynamic_model_closes(struct dynamic *d, double now_s, double *next_s);
 
 /* The step is about to be closed: what that gains, as predicted. */
 void dynamic_predict_gain(struct dynamic *d, double now_s);

@@ -13,7 +13,7 @@ static const double keep[HORIZONS] = {.95, .985};
  * ADVANTAGE of a step, and gives back below Z_OFF.  A cut must gain MIN_GAIN. */
 #define Z_ON      2.2
 #define Z_OFF     1.
-#define ADVANTAGE .004
+#define ADVANTAGE .001
 #define MIN_GAIN  .003
 #define STEADY    1.3 /* to replace another non-favourite */
 

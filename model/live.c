@@ -5,13 +5,15 @@
 #include <string.h>
 
 #include "error.h"
+#include "live_outlook.h"
 #include "live_priv.h"
 #include "log_product.h"
 #include "vmath.h"
 
 enum { LANES = LIVE_LANES, G = PRED_G, M = PRED_M };
 
-/* Up to so many workers decide at each arrival too, from exact survivals. */
+/* Up to so many workers decide at each arrival too; more do at ticks and at the
+ * arrival that a plan waits for. */
 enum { SMALL_N = 64 };
 
 /* Realignment: a worker that would come later than this times the planned
@@ -45,11 +47,10 @@ struct live {
     size_t arrived, waiting; /* waiting: RUNNING or LATER */
     size_t next;             /* the tick to decide at next */
     size_t col;              /* the tick last decided at */
-    /* of the last decision: */
-    bool decided;           /* there is one in this step, and posterior holds */
-    double decided_s;       /* when */
-    size_t late;            /* workers expected to come yet */
-    double left[LIVE_COLS]; /* of these, expected late at each later tick */
+    size_t counts;           /* arrivals ahead that plans are made for */
+    bool decided; /* there is a decision in this step, and posterior holds */
+    struct live_outlook outlook; /* of the last one */
+    size_t ask_at;               /* arrivals at which its plan closes */
     double planned_s, expected, all_s, elapsed_s;
     double close_s; /* running close */
 };
@@ -104,6 +105,7 @@ enum dsgd_err live_create(size_t n, size_t n_nodes, const uint32_t *node,
     l->n_nodes = n_nodes;
     l->min_share = min_share;
     l->min_count = min_count;
+    l->counts = LIVE_COUNTS;
     l->close_s = l->planned_s = l->expected = l->all_s = NAN;
     if (!allocate(l) || !live_table_init(&l->table, n, n_nodes, node)) {
         live_free(l);
@@ -148,6 +150,7 @@ static void begin(struct live *l, enum live_late late)
     l->waiting = l->n;
     l->next = l->col = 0;
     l->decided = false;
+    l->ask_at = SIZE_MAX;
     l->planned_s = l->expected = l->all_s = l->elapsed_s = NAN;
 }
 
@@ -160,12 +163,18 @@ void live_plan(struct live *l, const struct predictive *p, enum live_late late)
 }
 
 void live_plan_grid(struct live *l, const struct predictive *p,
-                    enum live_late late, double log_low, double log_high)
+                    enum live_late late, double log_low, double log_high,
+                    const double *tail, size_t n_tail)
 {
     begin(l, late);
     l->planned = live_table_take(&l->table, p);
-    live_table_grid(&l->table, log_low, log_high);
+    live_table_grid(&l->table, log_low, log_high, tail, n_tail);
     live_table_fill(&l->table);
+}
+
+void live_set_counts(struct live *l, size_t counts)
+{
+    l->counts = counts < LIVE_COUNTS ? counts : LIVE_COUNTS;
 }
 
 const struct live_table *live_table(const struct live *l)
@@ -241,7 +250,7 @@ void live_arrive(struct live *l, size_t worker, double duration_s)
 }
 
 /* The survivals at now_s of those running or later: at a tick those of the
- * table, between ticks exact ones for few workers, else interpolated. */
+ * table, else those of fill_column. */
 static const float *survival_now(const struct live *l, size_t worker, bool tick)
 {
     if (tick)
@@ -251,26 +260,11 @@ static const float *survival_now(const struct live *l, size_t worker, bool tick)
 
 static void fill_column(struct live *l, double now_s)
 {
-    const struct live_table *t = &l->table;
-    size_t a = l->col, b = a + 1 < t->cols ? a + 1 : a;
-    float f = b > a
-                  ? (float)((now_s - t->tau_s[a]) / (t->tau_s[b] - t->tau_s[a]))
-                  : 0;
-
     for (size_t j = 0; j < l->n; j++) {
-        float *out = l->column + j * LANES;
         if (l->part[j] != RUNNING && l->part[j] != LATER)
             continue;
-        if (l->n <= SMALL_N) {
-            double own_s = fmax(now_s - l->start_s[j], 1e-30);
-            live_table_survival(t, j, log(own_s), out);
-            continue;
-        }
-        const float *at = live_table_at(t, j, a), *after = at;
-        if (b > a)
-            after = live_table_at(t, j, b);
-        for (size_t i = 0; i < LANES; i++)
-            out[i] = at[i] + f * (after[i] - at[i]);
+        double own_s = fmax(now_s - l->start_s[j], 1e-30);
+        live_table_survival(&l->table, j, log(own_s), l->column + j * LANES);
     }
 }
 
@@ -354,69 +348,65 @@ static void add_late(const float *posterior, const float *now, size_t cols,
 }
 
 /* Expected number late at each tick after the current one, in sum, of those
- * late now. */
-static void expect_late(struct live *l, bool tick, size_t later)
+ * late now; returns their number. */
+static size_t expect_late(struct live *l, bool tick, size_t later)
 {
-    l->late = 0;
+    size_t late = 0;
+
     memset(l->sum, 0, later * LANES * sizeof *l->sum);
     for (size_t j = 0; j < l->n; j++) {
         if (l->part[j] != RUNNING &&
             (l->part[j] != LATER || sits_out(l, j, l->start_s[j])))
             continue;
-        l->late++;
+        late++;
         if (later)
             add_late(l->posterior + (size_t)l->table.node[j] * LANES,
                      survival_now(l, j, tick), later,
                      live_table_at(&l->table, j, l->col + 1), l->sum);
     }
+    return late;
 }
 
-/* The best time to close from the last decision on, at its expectations; true
- * when it is now. */
+/* The best plan as of the last look; true when it is to close. */
 static bool best_is_now(struct live *l, double lambda)
 {
-    const struct live_table *t = &l->table;
-    size_t later = t->cols - 1 - l->col;
-    double best = (double)l->arrived - lambda * l->decided_s;
-    bool now = true;
+    struct live_choice best = live_outlook_best(&l->outlook, lambda);
 
-    l->planned_s = l->decided_s;
-    l->expected = (double)l->arrived;
-    for (size_t q = 0; q < later; q++) {
-        double tau_s = t->tau_s[l->col + 1 + q];
-        double expected = (double)(l->arrived + l->late) - l->left[q];
-        double value = expected - lambda * tau_s;
-        if (value > best) {
-            best = value;
-            now = false;
-            l->planned_s = tau_s;
-            l->expected = expected;
-        }
-    }
-    return now;
+    l->planned_s = best.close_s;
+    l->expected = best.expected;
+    l->ask_at = best.count;
+    return best.now;
 }
 
 /* Condition on what is known at now_s, and expect. */
 static void look(struct live *l, double now_s)
 {
     const struct live_table *t = &l->table;
+    struct live_outlook *o = &l->outlook;
     bool tick = now_s <= t->tau_s[l->col] * (1 + 1e-6);
-    size_t later = t->cols - 1 - l->col;
+    double p[G];
 
+    o->now_s = now_s;
+    o->arrived = l->arrived;
+    o->ticks = t->cols - 1 - l->col;
+    o->tau_s = t->tau_s + l->col + 1;
     if (!tick)
         fill_column(l, now_s);
     condition(l, tick);
-    expect_late(l, tick, later);
+    o->late = expect_late(l, tick, o->ticks);
+    o->counts = o->late < l->counts ? o->late : l->counts;
+    for (size_t g = 0; g < G; g++) {
+        p[g] = 0;
+        for (size_t m = 0; m < M; m++) /* the same at each node */
+            p[g] += l->posterior[g * M + m];
+    }
+    live_outlook_expect(o, p, l->sum);
     l->all_s = t->tau_s[t->cols - 1];
-    for (size_t q = later; q-- > 0;) {
-        l->left[q] = 0;
-        for (size_t i = 0; i < LANES; i++)
-            l->left[q] += l->sum[q * LANES + i];
-        if (l->left[q] < .5)
-            l->all_s = t->tau_s[l->col + 1 + q];
+    for (size_t q = o->ticks; q-- > 0;) {
+        if (o->left[q] < .5)
+            l->all_s = o->tau_s[q];
     }
     l->decided = true;
-    l->decided_s = now_s;
 }
 
 static size_t count_wanted(const struct live *l)
@@ -445,7 +435,8 @@ bool live_close(struct live *l, double now_s, double lambda, double *next_s)
         l->col = l->next++;
     if (l->next < t->cols)
         *next_s = t->tau_s[l->next];
-    if (l->next == 0 || (!due && l->n > SMALL_N && l->next < t->cols))
+    if (l->next == 0 ||
+        (!due && l->n > SMALL_N && l->arrived < l->ask_at && l->next < t->cols))
         return false;
     bool enough = l->arrived >= count_wanted(l);
     if (l->next == t->cols && !due)
@@ -554,7 +545,14 @@ double live_running_close(const struct live *l)
     return l->close_s;
 }
 
-void live_set_running_close(struct live *l, double close_s)
+struct live_state live_state(const struct live *l)
 {
-    l->close_s = close_s;
+    return (struct live_state){l->close_s, l->table.log_low, l->table.log_high};
+}
+
+void live_set_state(struct live *l, const struct live_state *s)
+{
+    l->close_s = s->close_s;
+    l->table.log_low = s->log_low;
+    l->table.log_high = s->log_high;
 }

@@ -5,9 +5,15 @@
 #include "live.h"
 #include "live_table.h"
 
-/* live_plan with the 25 % and 99 % quantiles given, logs. */
+/* live_plan with the lowest tick and the 99 % quantile given, logs, and the ticks beyond
+ * as in live_table_grid. */
 void live_plan_grid(struct live *l, const struct predictive *p,
-                    enum live_late late, double log_low, double log_high);
+                    enum live_late late, double log_low, double log_high,
+                    const double *tail, size_t n_tail);
+
+/* Plan for up to so many arrivals ahead; 0: for ticks alone, as the modelling
+ * prototype did. */
+void live_set_counts(struct live *l, size_t counts);
 
 const struct live_table *live_table(const struct live *l);
 

@@ -13,6 +13,15 @@ enum { POOL_MAX = 64 };
 
 #define MIN_SURVIVAL 1e-12f
 
+/* Where the ticks begin: few enough must be left out that a cluster most of
+ * which is slow can be closed with its fast ones. */
+#define LOWEST .1
+
+/* Ticks above the 99 % quantile, in the log: close at first, for the last ones
+ * of many workers. */
+static const double beyond[LIVE_TAIL] = {.02, .04, .06, .09, .12, .15,
+                                         .2,  .3,  .5,  .8,  1.2, 2};
+
 static void *allocate(size_t count, size_t each, size_t size)
 {
     size_t bytes;
@@ -319,9 +328,9 @@ static double pool_quantile(const struct live_table *t, double p, double guess)
     return (a + b) / 2;
 }
 
-void live_table_grid(struct live_table *t, double log_low, double log_high)
+void live_table_grid(struct live_table *t, double log_low, double log_high,
+                     const double *tail, size_t n_tail)
 {
-    static const double tail[LIVE_TAIL] = {.15, .3, .5, .8, 1.2, 2};
     double step = fmax(.02, (log_high - log_low) / LIVE_STEPS);
     size_t q = 0;
 
@@ -332,7 +341,7 @@ void live_table_grid(struct live_table *t, double log_low, double log_high)
         t->log_tau[q] = (float)(log_low + (double)q * step);
         q++;
     }
-    for (size_t i = 0; i < LIVE_TAIL; i++) {
+    for (size_t i = 0; i < n_tail; i++) {
         /* the last even tick may lie beyond the quantile by up to a step */
         if ((float)(log_high + tail[i]) > t->log_tau[q - 1])
             t->log_tau[q++] = (float)(log_high + tail[i]);
@@ -407,12 +416,12 @@ bool live_table_take(struct live_table *t, const struct predictive *p)
     if (!isfinite(sum))
         return false;
     bool warm = isfinite(t->log_low) && isfinite(t->log_high);
-    low = pool_quantile(t, .25, warm ? t->log_low : sum / (double)t->n);
+    low = pool_quantile(t, LOWEST, warm ? t->log_low : sum / (double)t->n);
     high = pool_quantile(t, .99, warm ? t->log_high : low + .3);
     if (!(low <= high) || !isfinite(low) || !isfinite(high)) {
         t->log_low = t->log_high = NAN;
         return false;
     }
-    live_table_grid(t, low, high);
+    live_table_grid(t, low, high, beyond, LIVE_TAIL);
     return true;
 }

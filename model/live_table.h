@@ -14,8 +14,8 @@
 
 enum {
     LIVE_LANES = PRED_G * PRED_M,
-    LIVE_STEPS = 44, /* ticks between the 25 % and the 99 % quantile */
-    LIVE_TAIL = 6,   /* ticks beyond */
+    LIVE_STEPS = 44, /* ticks between the lowest and the 99 % quantile */
+    LIVE_TAIL = 12,  /* ticks beyond */
     LIVE_COLS = LIVE_STEPS + 2 + LIVE_TAIL
 };
 
@@ -44,8 +44,11 @@ void live_table_destroy(struct live_table *t);
  * when it is of another shape or holds a NaN: nothing can be planned. */
 bool live_table_take(struct live_table *t, const struct predictive *p);
 
-/* The grid from two log quantiles; live_table_take calls it. */
-void live_table_grid(struct live_table *t, double log_low, double log_high);
+/* The grid from two log quantiles and the ticks beyond; live_table_take calls
+ * it.
+ *   tail  [n_tail] in  above log_high, ascending; n_tail <= LIVE_TAIL */
+void live_table_grid(struct live_table *t, double log_low, double log_high,
+                     const double *tail, size_t n_tail);
 
 /* The survival of all workers at all ticks, each started at 0. */
 void live_table_fill(struct live_table *t);

@@ -1,6 +1,6 @@
 /* The dynamic cutoff as one object: a made-up model, a small simulated
  * cluster. */
-#include "dynamic.h"
+#include "dynamic_priv.h"
 #include "predictive_make.h"
 #include "rng.h"
 #include "sort.h"
@@ -283,6 +283,66 @@ static void policies(void)
 }
 
 /* dry tells what would have been cut, and what that would have gained. */
+/* A step of fresh starts that a given policy closes; exact in time. */
+static void step_by(struct dynamic *d, const double *x_s, size_t policy)
+{
+    uint8_t part[N], status[N];
+    float log_s[N];
+    bool in[N] = {false};
+    double now = 0, next_s;
+
+    for (size_t j = 0; j < N; j++) {
+        part[j] = DYNAMIC_READY;
+        status[j] = TIMING_EXACT;
+        log_s[j] = (float)log(x_s[j]);
+    }
+    dynamic_begin(d, part, NULL, .02);
+    d->policy = policy;
+    d->lambda = 40;
+    bool closed = dynamic_close(d, 0, &next_s);
+    while (!closed) {
+        size_t next = N;
+        for (size_t j = 0; j < N; j++) {
+            if (!in[j] && (next == N || x_s[j] < x_s[next]))
+                next = j;
+        }
+        now = fmin(next_s, x_s[next]);
+        if (x_s[next] <= next_s) {
+            in[next] = true;
+            dynamic_arrive(d, next, now, now);
+        }
+        closed = dynamic_close(d, now, &next_s);
+    }
+    dynamic_end(d, now, log_s, status);
+}
+
+/* What the model would have got is the same, whoever closes the step. */
+static void foregone(void)
+{
+    struct dynamic *own = create(LIVE_FRESH, RULE_LIVE, true, false);
+    struct dynamic *other = create(LIVE_FRESH, RULE_LIVE, true, false);
+    struct cluster c = {.count = 0};
+    double worst = 0;
+    size_t cut = 0;
+
+    rng_seed(&c.rng, 8, 0);
+    for (size_t t = 0; t < 40; t++) {
+        draw(&c);
+        step_by(own, c.x_s, EXPERTS);
+        step_by(other, c.x_s, t % 2 ? EXPERT_STATIC : EXPERT_FULL);
+        if (t == 0) /* nothing is predicted yet */
+            continue;
+        cut += own->would < N;
+        worst =
+            fmax(worst, fabs(own->would_s - other->would_s) +
+                            fabs((double)own->would - (double)other->would));
+    }
+    ok(cut > 10, "the model cuts (%zu of 39)", cut);
+    near(worst, 0, 1e-5, "and is scored so when others close at half or all");
+    dynamic_free(own);
+    dynamic_free(other);
+}
+
 static void dry(void)
 {
     struct dynamic *d = create(LIVE_FRESH, RULE_LIVE, true, true);
@@ -454,6 +514,7 @@ int main(void)
     made.node_log_p[1 * PRED_M + 2] = logf(.41f);
     warm_up();
     policies();
+    foregone();
     dry();
     sit_out();
     state();

@@ -1,0 +1,50 @@
+/* What live stopping expects at one moment of a step, and the plans that it
+ * weighs: close now, at a later tick, or as soon as k more workers have arrived
+ * and at a tick at the latest.
+ *
+ * The last kind matters where arrivals come ever faster, as in the upper half of
+ * most durations: the next one is then worth its own time, but not the time
+ * until it is certain to be in. */
+#ifndef DSGD_LIVE_OUTLOOK_H
+#define DSGD_LIVE_OUTLOOK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "live_table.h"
+
+enum { LIVE_COUNTS = 16 }; /* the largest k */
+
+struct live_outlook {
+    double now_s;
+    size_t arrived, late;   /* late: expected to come yet */
+    size_t ticks;           /* later ones */
+    size_t counts;          /* plans for k = 1..counts; at most late */
+    const double *tau_s;    /* [ticks] ascending, above now_s */
+    double left[LIVE_COLS]; /* [ticks] expected late at each */
+    /* Of closing at the k-th arrival from now, or at a tick: expected arrivals
+     * until then, and time; [counts][ticks]. */
+    double gain[LIVE_COUNTS][LIVE_COLS], wait_s[LIVE_COUNTS][LIVE_COLS];
+};
+
+/* The plan that is worth the most. */
+struct live_choice {
+    bool now;
+    double close_s;  /* expected */
+    double expected; /* contributors */
+    size_t count;    /* arrivals at which it closes, SIZE_MAX: at a tick only */
+};
+
+/* Fill left, gain and wait_s.  Given a cluster atom, the late are taken to be
+ * alike and independent, and to come at a constant hazard between two ticks.
+ *   p    [PRED_G] in           probability of each cluster atom
+ *   sum  [ticks][LANES] in     expected late, by lane */
+void live_outlook_expect(struct live_outlook *o, const double *p,
+                         const float *sum);
+
+/* The value of a plan is its expected contributors less lambda times its
+ * expected close; the earliest of equals is taken. */
+struct live_choice live_outlook_best(const struct live_outlook *o,
+                                     double lambda);
+
+#endif
