@@ -37,7 +37,7 @@ static void note_life(struct coordinator *c, uint32_t w, double at_s)
 
     if (at_s > worker->life_s)
         worker->life_s = at_s;
-    if (worker->lost && worker->life_s > worker->lost_s) {
+    if (worker->lost && !worker->died && worker->life_s > worker->lost_s) {
         worker->lost = false;
         log_event(c, RECORD_EVENT_BACK, (int32_t)w, -1, "heard of again");
     }
@@ -120,8 +120,14 @@ static void open_step(struct coordinator *c)
 
 static void end_run(struct coordinator *c)
 {
+    const char *why = c->last ? NULL : loss_of_all(c);
+
     enter(c, PHASE_ENDING);
-    node_end(c->node);
+    c->broken = why != NULL;
+    if (why)
+        node_break(c->node, why);
+    else
+        node_end(c->node);
 }
 
 /* A step boundary that all who live come to: the start, the end of an epoch,
@@ -138,7 +144,7 @@ static bool tick_boundary(struct coordinator *c)
         if (alive(worker) && worker->ready < c->step)
             return false;
     }
-    if (n_left == c->n_workers || c->last) {
+    if (n_left == c->n_workers || c->last || loss_of_all(c)) {
         end_run(c);
         return true;
     }
@@ -200,11 +206,26 @@ static void begin_close(struct coordinator *c)
     peers_close(c);
 }
 
+static void publish(struct coordinator *c);
+
+/* Nobody can contribute any more: its samples go into the next step. */
+static void publish_empty(struct coordinator *c)
+{
+    begin_close(c);
+    memset(node_reserve(c->node), 0,
+           node_grad_elems(c->node) * sizeof(float));
+    publish(c);
+}
+
 static bool tick_open(struct coordinator *c)
 {
     find_lost(c);
-    if (!c->n_arrived && all_left(c)) {
+    if (!c->n_arrived && (all_left(c) || loss_of_all(c))) {
         end_run(c);
+        return true;
+    }
+    if (loss_of_step(c)) {
+        publish_empty(c);
         return true;
     }
     bool did = dyn_pump(c);
@@ -288,7 +309,9 @@ static void publish(struct coordinator *c)
     struct seg_mean about = {.samples = samples, .lr_scale = 1};
     bool epoch_end;
 
-    node_scale(c->node, node_reserve(c->node), (float)(1.0 / (double)samples));
+    if (samples)
+        node_scale(c->node, node_reserve(c->node),
+                   (float)(1.0 / (double)samples));
     c->now_s = own_clock_s(c->clock);
     for (uint32_t w = 0; w < c->n_workers; w++)
         about.contributors += c->worker[w].arrived;
@@ -385,7 +408,7 @@ static bool tick_ending(struct coordinator *c)
             log_event(c, RECORD_EVENT_LEFT, (int32_t)w, -1,
                       "never came to the end of the run");
     }
-    if (record_close(c->record, true, c->now_s - c->origin_s, RECORD_FLUSH_S,
+    if (record_close(c->record, !c->broken, c->now_s - c->origin_s, RECORD_FLUSH_S,
                      &error) != DSGD_OK &&
         c->opt.warn)
         c->opt.warn(c->opt.warn_context, error.text);
@@ -503,9 +526,11 @@ static void on_event(struct coordinator *c, uint32_t w,
 
     switch (e->kind) {
     case SEG_EVENT_READY:
+        loss_back(c, w);
         worker->ready = e->step;
         break;
     case SEG_EVENT_BEGIN:
+        loss_back(c, w);
         if (c->phase == PHASE_OPEN && e->step == c->step) {
             worker->lag_s = e->lag_s;
             dyn_begin(c, w);
@@ -518,12 +543,16 @@ static void on_event(struct coordinator *c, uint32_t w,
         on_checksum(c, w, e);
         break;
     case SEG_EVENT_RESYNCED:
+        loss_back(c, w);
         log_event(c, RECORD_EVENT_RESYNC, (int32_t)w, -1,
                   "its state was overwritten with another worker's");
         break;
     case SEG_EVENT_LEAVE:
         worker->left = true;
         dyn_leave(c, w);
+        break;
+    case SEG_EVENT_DIED:
+        loss_died(c, w, e->value);
         break;
     default:
         break;

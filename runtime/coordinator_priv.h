@@ -21,6 +21,7 @@ enum phase {
 struct worker {
     uint32_t node, local;
     bool lost, left, stuck;
+    bool died;    /* its process has ended: lost, until another is ready */
     bool working; /* expected to contribute to the open step */
     bool arrived;
     bool fresh;       /* not busy with an older step when this one started */
@@ -74,6 +75,7 @@ struct coordinator {
     uint64_t published;
     uint32_t attempt, target, n_arrived;
     bool last;         /* the last published step ended the run */
+    bool broken;       /* no worker is left to end it */
     bool whole;        /* every able worker has a whole batch */
     double phase_s;    /* own clock when the phase began */
     double step_s;     /* … when the open step started */
@@ -115,6 +117,18 @@ bool peers_taken(struct coordinator *c);
 /* The message that announces a mean of the ring. */
 struct msg peers_mean(const struct coordinator *c, uint64_t step,
                       const struct seg_mean *about);
+
+/* coordinator_loss.c */
+
+/* A worker's process has ended.
+ *   value  in  of SEG_EVENT_DIED */
+void loss_died(struct coordinator *c, uint32_t w, uint64_t value);
+/* A worker takes part: if its process had died, another is there now. */
+void loss_back(struct coordinator *c, uint32_t w);
+/* Why the run can't go on, or NULL. */
+const char *loss_of_all(const struct coordinator *c);
+/* All who had a share of the open step are lost, and others are waiting. */
+bool loss_of_step(const struct coordinator *c);
 
 /* coordinator_log.c; no effect without a record. */
 

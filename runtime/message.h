@@ -33,7 +33,8 @@ enum msg_kind {
 enum msg_flag {
     MSG_EPOCH_END = 1, /* PUBLISH: the last step of its epoch */
     MSG_STARTS = 2,    /* PUBLISH: the next step may begin */
-    MSG_LAST = 4       /* STATE: the last piece */
+    MSG_LAST = 4,      /* STATE: the last piece */
+    MSG_BROKEN = 8     /* END: no worker is left */
 };
 
 struct msg {

@@ -1,0 +1,69 @@
+/* Workers whose process has ended, and those that take their place. */
+#include "cause.h"
+#include "coordinator_dynamic.h"
+#include "coordinator_priv.h"
+
+void loss_died(struct coordinator *c, uint32_t w, uint64_t value)
+{
+    struct worker *worker = &c->worker[w];
+    char text[CAUSE_TEXT];
+
+    if (worker->left && !worker->died)
+        return; /* it had given all it wanted to */
+    worker->died = true;
+    worker->lost = true;
+    worker->lost_s = c->now_s;
+    worker->left = (value & SEG_DIED_FINAL) != 0;
+    dyn_leave(c, w);
+    cause_text(value, text);
+    log_event(c, RECORD_EVENT_LOST, (int32_t)w, -1, text);
+}
+
+void loss_back(struct coordinator *c, uint32_t w)
+{
+    struct worker *worker = &c->worker[w];
+
+    if (!worker->died || worker->left)
+        return;
+    worker->died = false;
+    worker->lost = false;
+    worker->life_s = c->now_s;
+    worker->owes_s = c->now_s;
+    log_event(c, RECORD_EVENT_BACK, (int32_t)w, -1,
+              "another process has taken its place");
+}
+
+const char *loss_of_all(const struct coordinator *c)
+{
+    struct seg_mean about;
+    uint32_t n_died = 0, n_final = 0;
+
+    for (uint32_t w = 0; w < c->n_workers; w++) {
+        n_died += c->worker[w].died;
+        n_final += c->worker[w].died && c->worker[w].left;
+    }
+    if (n_final == c->n_workers)
+        return "no worker is left";
+    /* A new process goes on from another's state or from the first mean. */
+    if (n_died == c->n_workers && c->published &&
+        !node_mean(c->node, 1, &about))
+        return "all workers have died, and the state of the run with them";
+    return NULL;
+}
+
+bool loss_of_step(const struct coordinator *c)
+{
+    bool alive = false;
+
+    if (c->n_arrived)
+        return false;
+    for (uint32_t w = 0; w < c->n_workers; w++) {
+        const struct worker *worker = &c->worker[w];
+        if (worker->lost || worker->left)
+            continue;
+        alive = true;
+        if (worker->working)
+            return false;
+    }
+    return alive;
+}
