@@ -17,8 +17,8 @@
 #include "run_oom.h"
 #include "sys.h"
 
-/* A process that lives shorter than this is not started again at once: the
- * pause doubles each time. */
+/* From the second process in a row that lives shorter than this, it is not
+ * started again at once: the pause doubles each time. */
 #define QUICK_S      5.0
 #define PAUSE_S      0.5
 #define LONG_PAUSE_S 30.0
@@ -242,14 +242,15 @@ static void plan_restart(struct run_team *t, uint32_t i)
     char cause[CAUSE_TEXT], text[CAUSE_TEXT + 80];
 
     if ((double)(now - m->started_ns) * 1e-9 < QUICK_S)
-        pause_s = fmin(ldexp(PAUSE_S, (int)m->quick++), LONG_PAUSE_S);
+        m->quick++;
     else
         m->quick = 0;
-    m->restarts++;
+    if (m->quick > 1)
+        pause_s = fmin(ldexp(PAUSE_S, (int)m->quick - 2), LONG_PAUSE_S);
     m->due_ns = now + (uint64_t)(pause_s * 1e9);
     cause_text(m->died, cause);
     snprintf(text, sizeof text, "%s; starting it again in %.1f s (%u of %u)",
-             cause, pause_s, m->restarts, t->spec.restarts);
+             cause, pause_s, m->restarts + 1, t->spec.restarts);
     say(t, i, text);
 }
 
@@ -259,16 +260,15 @@ static void give_up(struct run_team *t, uint32_t i)
     char cause[CAUSE_TEXT];
 
     m->gone = true;
-    cause_text(m->died, cause);
-    if (!t->seg) {
-        if (m->died && !t->failed && !t->interrupted)
-            say(t, i, cause);
-        if (m->died && !t->failed)
-            t->failed = cause_code(m->died);
-        return;
+    if (t->seg) {
+        m->lost = true;
+        m->died |= SEG_DIED_FINAL;
+    } else if (t->failed || !m->died) {
+        return; /* the first failure is enough; a program may end unopened */
+    } else {
+        t->failed = cause_code(m->died);
     }
-    m->lost = true;
-    m->died |= SEG_DIED_FINAL;
+    cause_text(m->died, cause);
     if (!run_is_over(t) && !t->interrupted)
         say(t, i, cause);
 }
@@ -385,7 +385,9 @@ static uint64_t start_due(struct run_team *t)
             if (t->seg)
                 segment_bury(t->seg, i, m->died);
         } else if (m->due_ns <= now) {
+            m->restarts++;
             if (start_one(t, i, &err) != DSGD_OK) {
+                m->restarts--;
                 fprintf(stderr, "dsgd-run: %s\n", err.text);
                 m->due_ns = now + (uint64_t)(LONG_PAUSE_S * 1e9);
             }
@@ -489,7 +491,8 @@ void run_team_report(const struct run_team *t, FILE *out)
             continue;
         fprintf(out, "%sworker %u", between, rank);
         if (m->restarts)
-            fprintf(out, " started again %u times", m->restarts);
+            fprintf(out, " started again %u time%s", m->restarts,
+                    m->restarts > 1 ? "s" : "");
         cause_text(m->died & ~SEG_DIED_FINAL, cause);
         if (m->lost)
             fprintf(out, "%s lost (%s)", m->restarts ? ", then" : "", cause);
