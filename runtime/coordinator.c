@@ -212,8 +212,7 @@ static void publish(struct coordinator *c);
 static void publish_empty(struct coordinator *c)
 {
     begin_close(c);
-    memset(node_reserve(c->node), 0,
-           node_grad_elems(c->node) * sizeof(float));
+    memset(node_reserve(c->node), 0, node_grad_elems(c->node) * sizeof(float));
     publish(c);
 }
 
@@ -408,8 +407,8 @@ static bool tick_ending(struct coordinator *c)
             log_event(c, RECORD_EVENT_LEFT, (int32_t)w, -1,
                       "never came to the end of the run");
     }
-    if (record_close(c->record, !c->broken, c->now_s - c->origin_s, RECORD_FLUSH_S,
-                     &error) != DSGD_OK &&
+    if (record_close(c->record, !c->broken, c->now_s - c->origin_s,
+                     RECORD_FLUSH_S, &error) != DSGD_OK &&
         c->opt.warn)
         c->opt.warn(c->opt.warn_context, error.text);
     c->record = NULL;

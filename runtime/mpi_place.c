@@ -82,8 +82,8 @@ static enum dsgd_err number_workers(struct place *p, uint32_t count,
 {
     uint32_t *counts = calloc((size_t)p->size, sizeof *counts);
     uint32_t *nodes = calloc((size_t)p->size, sizeof *nodes);
-    enum dsgd_err rc = place_agree(
-        p->world, counts && nodes ? DSGD_OK : no_memory(err), err);
+    enum dsgd_err rc =
+        place_agree(p->world, counts && nodes ? DSGD_OK : no_memory(err), err);
 
     if (rc == DSGD_OK) {
         MPI_Allgather(&count, 1, MPI_UINT32_T, counts, 1, MPI_UINT32_T,

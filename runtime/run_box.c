@@ -19,8 +19,8 @@
 #define MAGIC UINT64_C(0x786f626e75726764)
 
 /* Whatever the two sides must agree on. */
-#define LAYOUT                                                                 \
-    (SEGMENT_MAGIC ^ (sizeof(struct run_box) << 40) ^                          \
+#define LAYOUT                                        \
+    (SEGMENT_MAGIC ^ (sizeof(struct run_box) << 40) ^ \
      (sizeof(struct seg_header) << 20) ^ sizeof(struct seg_worker))
 
 /* The box fills whole pages of any size in use. */
@@ -141,10 +141,9 @@ static enum dsgd_err check_file(int fd, struct dsgd_error *err)
                          fd);
     if (!S_ISREG(st.st_mode) || st.st_size < BOX_BYTES ||
         !(fcntl(fd, F_GET_SEALS) & F_SEAL_SHRINK))
-        return error_set(err, DSGD_E_FORMAT,
-                         DSGD_RUN_FD
-                         ": file descriptor %d is not memory of dsgd-run",
-                         fd);
+        return error_set(
+            err, DSGD_E_FORMAT,
+            DSGD_RUN_FD ": file descriptor %d is not memory of dsgd-run", fd);
     if (st.st_uid != geteuid())
         return error_set(err, DSGD_E_FORMAT,
                          DSGD_RUN_FD
@@ -158,10 +157,9 @@ static enum dsgd_err check_box(int fd, const struct run_box *box,
                                struct dsgd_error *err)
 {
     if (box->magic != MAGIC)
-        return error_set(err, DSGD_E_FORMAT,
-                         DSGD_RUN_FD
-                         ": file descriptor %d is not memory of dsgd-run",
-                         fd);
+        return error_set(
+            err, DSGD_E_FORMAT,
+            DSGD_RUN_FD ": file descriptor %d is not memory of dsgd-run", fd);
     if (box->layout != LAYOUT ||
         strncmp(box->version, PACKAGE_VERSION, sizeof box->version) != 0)
         return error_set(err, DSGD_E_FORMAT,

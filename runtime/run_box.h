@@ -32,7 +32,7 @@ struct run_box {
     _Atomic int32_t claim;  /* pid of who writes what follows, 0: nobody */
     _Atomic uint32_t asked; /* it is written */
     struct dsgd_options opt;
-    char kernel[64]; /* of the workers' BLAS library */
+    char kernel[64];                       /* of the workers' BLAS library */
     _Atomic uint8_t here[RUN_BOX_WORKERS]; /* who has opened the run */
 };
 

@@ -11,8 +11,8 @@ struct run_child {
     char *const *command; /* NULL-terminated */
     int box_fd;           /* stays open in it */
     uint32_t rank, size, local_rank, local_size;
-    uint32_t restart; /* how often it was started before */
-    size_t threads;   /* OMP_NUM_THREADS, unless that is set */
+    uint32_t restart;   /* how often it was started before */
+    size_t threads;     /* OMP_NUM_THREADS, unless that is set */
     int out_fd, err_fd; /* -1: those of this process */
 };
 

@@ -135,13 +135,12 @@ void run_team_destroy(struct run_team *t)
 }
 
 /* Pipes for a worker's output; without them it has this process's own. */
-static void open_labels(struct run_team *t, uint32_t i,
-                        struct run_child *child)
+static void open_labels(struct run_team *t, uint32_t i, struct run_child *child)
 {
     if (!t->label)
         return;
-    if (run_label_open(&t->label[2 * i], child->rank, stdout,
-                       &child->out_fd) != 0)
+    if (run_label_open(&t->label[2 * i], child->rank, stdout, &child->out_fd) !=
+        0)
         child->out_fd = -1;
     if (run_label_open(&t->label[2 * i + 1], child->rank, stderr,
                        &child->err_fd) != 0)

@@ -72,8 +72,7 @@ static enum dsgd_err no_space(const struct seg_file *file, size_t bytes,
                      "%s: no room for %.1f MB of shared memory (%.1f MB "
                      "free): %s; make it larger (mount -o remount,size=… "
                      "/dev/shm) or lower DSGD_RING_BYTES",
-                     file->name, (double)bytes / 1e6, free_mb,
-                     strerror(error));
+                     file->name, (double)bytes / 1e6, free_mb, strerror(error));
 }
 
 static int open_random(char *name)

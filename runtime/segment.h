@@ -109,7 +109,7 @@ struct seg_header {
     _Atomic uint64_t started;               /* last step that may begin */
     _Atomic uint32_t run;                   /* enum seg_run */
     _Atomic uint64_t progress_steps, progress_samples, progress_ns;
-    _Atomic uint64_t state_bytes; /* registered by its workers */
+    _Atomic uint64_t state_bytes;             /* registered by its workers */
     alignas(64) _Atomic uint32_t worker_bell; /* futex */
     alignas(64) _Atomic uint32_t agg_bell;    /* futex */
     _Atomic uint32_t agg_asleep;

@@ -41,8 +41,8 @@ static void warn(void *context, const char *text)
 /* Before MPI knows: is this the one of several tasks that may speak? */
 static bool is_speaker(void)
 {
-    static const char *const names[] = {DSGD_RUN_RANK, "PMIX_RANK", "OMPI_COMM_WORLD_RANK",
-                                        "SLURM_PROCID"};
+    static const char *const names[] = {DSGD_RUN_RANK, "PMIX_RANK",
+                                        "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"};
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         const char *rank = getenv(names[i]);

@@ -103,8 +103,8 @@ static void maybe_end(const struct plan *p, uint32_t rank, uint64_t step)
 {
     const char *restart = getenv("DSGD_RUN_RESTART");
 
-    if ((p->end_rank != -1 && p->end_rank != (long)rank) ||
-        p->end_step < 0 || (uint64_t)p->end_step > step ||
+    if ((p->end_rank != -1 && p->end_rank != (long)rank) || p->end_step < 0 ||
+        (uint64_t)p->end_step > step ||
         (!p->end_always && restart && atoi(restart) > 0))
         return;
     if (p->end_how < 0)
@@ -240,8 +240,8 @@ int main(int argc, char **argv)
     if (rc != DSGD_END)
         return fail("train", dsgd_error_text(d), rc);
     dsgd_progress(d, &progress);
-    printf("rank %u of %u on %u nodes, state %016" PRIx64
-           ", samples %" PRIu64 ", deviation %.2f, steps %" PRIu64 "\n",
+    printf("rank %u of %u on %u nodes, state %016" PRIx64 ", samples %" PRIu64
+           ", deviation %.2f, steps %" PRIu64 "\n",
            dsgd_rank(d), dsgd_size(d), dsgd_nodes(d),
            checksum(state, p.floats * sizeof *state), progress.unique_samples,
            deviation(&p, seen), progress.steps);

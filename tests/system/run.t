@@ -58,13 +58,17 @@ is "their nodes have 39, 39, 40 and 40" \
     39,39,40,40
 is "the option of srun counts" "$(sql 'select cutoff from job')" static:90%
 
-# --- a worker is killed every two seconds, then all of a node ---
+# --- all workers of a node are killed, then one every two seconds ---
 
-job $four "$run" -w 4 "$builddir/dsgd-train" --model mlp --epochs 12 \
-    --batch 32 --progress none --summary "$shared/summary" >"$shared/out" 2>&1 &
+before=$(last_record)
+newest() { [[ $(last_record) != "$before" ]] && (($(sql 'select count(*) from step') > 0)); }
+job $four --dsgd-cutoff=full "$run" -w 4 "$builddir/dsgd-train" --model mlp \
+    --epochs 12 --batch 32 --progress none --summary "$shared/summary" >"$shared/out" 2>&1 &
 training=$!
-await 30 sh -c "grep -q '\"step\":[1-9]' $records/*/*.status"
+await 30 newest
 killed=0
+# shellcheck disable=SC2046
+mc exec n3 kill -KILL $(workers n3 dsgd-train)
 for host in n2 n3 n1 n4 n2; do
     sleep 2
     # shellcheck disable=SC2207
@@ -72,9 +76,6 @@ for host in n2 n3 n1 n4 n2; do
     ((${#pids[@]})) || break
     mc exec $host kill -KILL "${pids[RANDOM % ${#pids[@]}]}" && ((++killed))
 done
-sleep 1
-# shellcheck disable=SC2046
-mc exec n3 kill -KILL $(workers n3 dsgd-train)
 wait $training
 is "workers killed: exit code" $? 0
 at_least "there were five" "$killed" 5
@@ -93,12 +94,10 @@ like "a line a node names them" "$(<"$shared/out")" \
 
 # --- a dsgd-run is killed: its workers die with it, and the job step ---
 
-job $four "$run" -w 3 "$sleeper" -t .02 -e 10000 >"$shared/out" 2>&1 &
-training=$!
-newest() { [[ $(last_record) != "$before" ]] && [[ -f $(last_record) ]]; }
 before=$(last_record)
+job $four -K --dsgd-cutoff=full "$run" -w 3 "$sleeper" -t .02 -e 10000 >"$shared/out" 2>&1 &
+training=$!
 await 30 newest
-sleep 1
 mc exec n2 sh -c 'kill -KILL $(pgrep -x dsgd-run)'
 await 5 sh -c "[ -z \"\$($minicluster -d $cluster exec n2 pgrep sleeper)\" ]"
 is "dsgd-run killed on n2: its workers are gone" "$(workers n2 sleeper)" ""

@@ -209,9 +209,8 @@ static void open_host(struct host *h)
     is_int(run_box_create(&place, &h->fd, &h->box, NULL), DSGD_OK, "a box");
     spawn(h, 0, false);
     spawn(h, 1, true);
-    for (int i = 0; i < 5000 && !(run_box_has(h->box, 0) &&
-                                  run_box_has(h->box, 1));
-         i++)
+    for (int i = 0;
+         i < 5000 && !(run_box_has(h->box, 0) && run_box_has(h->box, 1)); i++)
         usleep(1000);
     ok(run_box_has(h->box, 0) && run_box_has(h->box, 1), "both ask for a run");
     opt = h->box->opt;

@@ -67,10 +67,10 @@ static void oom(void)
 
     tree_write(root, "v1", "7:cpu,cpuacct:/a\n4:memory:/job/step\n");
     tree_write(root, "memory/job/step/memory.oom_control",
-              "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n");
+               "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n");
     tree_write(root, "v2", "0::/job/step\n");
     tree_write(root, "job/step/memory.events",
-              "low 0\nhigh 1\nmax 9\noom 5\noom_kill 4\noom_group_kill 0\n");
+               "low 0\nhigh 1\nmax 9\noom 5\noom_kill 4\noom_group_kill 0\n");
     tree_write(root, "none", "0::/elsewhere\n");
     char path[512];
     snprintf(path, sizeof path, "%s/v1", root);
