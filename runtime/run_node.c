@@ -86,7 +86,7 @@ static enum dsgd_err start_team(struct run_node *n, struct dsgd_error *err)
             .place = place,
             .box = n->box,
             .box_fd = n->box_fd,
-            .restarts = n->opt->restarts,
+            .restarts = (uint32_t)n->opt->restarts,
             .threads = run_cpus_threads(place.n_local),
             .label = n->opt->label,
             .host = n->host,

@@ -2,56 +2,52 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <getopt.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "error.h"
+#include "option_table.h"
 #include "run_box.h"
 
-enum { MOST_WORKERS = RUN_BOX_WORKERS, MOST_RESTARTS = 1000000 };
+enum { MOST_WORKERS = RUN_BOX_WORKERS };
 
-/* A row an option: what getopt_long is given and what --help shows. */
-struct row {
-    const char *name, *arg, *help;
-    int letter; /* or a number past those of letters */
+#define AT(field) offsetof(struct run_options, field)
+
+static const struct option_row table[] = {
+    {"workers", "N[,N...]", TEXT, AT(workers), 0, 0, NULL, NULL,
+     "-w: workers a node, or of each node; else its CPUs"},
+    {"restarts", "N", COUNT, AT(restarts), 0, 1000, NULL, "3",
+     "start a worker that died again so often"},
+    {"label", NULL, FLAG, AT(label), 0, 0, NULL, NULL,
+     "-l: put its rank before a worker's lines"},
+    {"help", NULL, FLAG, AT(help), 0, 0, NULL, NULL, "print this and exit"},
+    {"version", NULL, FLAG, AT(version), 0, 0, NULL, NULL,
+     "print the version and exit"},
 };
-enum { OPT_RESTARTS = 256, OPT_VERSION };
+static const struct option_table options = {
+    "dsgd-run", table, sizeof table / sizeof table[0], NULL};
 
-static const struct row table[] = {
-    {"workers", "N[,N...]", "workers a node, or of each node [its CPUs]", 'w'},
-    {"restarts", "N", "start a worker that died again N times [3]",
-     OPT_RESTARTS},
-    {"label", NULL, "put the worker's rank before each line of output", 'l'},
-    {"help", NULL, "show this and exit", 'h'},
-    {"version", NULL, "show the version and exit", OPT_VERSION},
-};
-enum { N_ROWS = sizeof table / sizeof table[0] };
-
-static bool read_count(const char *text, char **end, unsigned long most,
-                       uint32_t *n)
-{
-    errno = 0;
-    unsigned long number = strtoul(text, end, 10);
-    if (!isdigit((unsigned char)*text) || errno || number > most)
-        return false;
-    *n = (uint32_t)number;
-    return true;
-}
+/* As srun writes them. */
+static const char *const letters[][2] = {
+    {"-w", "--workers"}, {"-l", "--label"}, {"-h", "--help"}};
 
 /* Numbers from 1 on, with commas between.
  *   at, n  out  the number at that index; may be NULL
  * Returns how many, 0: not such a list. */
 static uint32_t read_list(const char *text, uint32_t at, uint32_t *n)
 {
-    uint32_t count = 0, number;
+    uint32_t count = 0;
     char *end;
 
     for (;; text = end + 1) {
-        if (!read_count(text, &end, MOST_WORKERS, &number) || number < 1)
+        errno = 0;
+        unsigned long number = strtoul(text, &end, 10);
+        if (!isdigit((unsigned char)*text) || errno || number < 1 ||
+            number > MOST_WORKERS)
             return 0;
         if (n && count == at)
-            *n = number;
+            *n = (uint32_t)number;
         count++;
         if (!*end)
             return count;
@@ -90,72 +86,43 @@ enum dsgd_err run_options_workers(const char *text, uint32_t node,
     return DSGD_OK;
 }
 
-static enum dsgd_err set(struct run_options *opt, int letter, const char *value,
-                         struct dsgd_error *err)
+/* Read one option of the table, by its name or letter. */
+static enum dsgd_err parse_one(int argc, char **argv, int *at,
+                               struct run_options *opt, struct dsgd_error *err)
 {
-    char *end;
+    char *word = argv[*at];
+    int here = *at;
 
-    switch (letter) {
-    case 'w':
-        opt->workers = value;
-        return read_list(value, 0, NULL) ? DSGD_OK : bad_list(value, err);
-    case OPT_RESTARTS:
-        if (!read_count(value, &end, MOST_RESTARTS, &opt->restarts) || *end)
-            return error_set(err, DSGD_E_USAGE,
-                             "--restarts: \"%.40s\" is not a number from 0 to "
-                             "%d",
-                             value, MOST_RESTARTS);
-        return DSGD_OK;
-    case 'l':
-        opt->label = true;
-        return DSGD_OK;
-    case 'h':
-        opt->help = true;
-        return DSGD_OK;
-    default:
-        opt->version = true;
-        return DSGD_OK;
+    for (size_t i = 0; i < sizeof letters / sizeof letters[0]; i++) {
+        if (strcmp(word, letters[i][0]) == 0)
+            argv[here] = (char *)(uintptr_t)letters[i][1];
     }
-}
-
-/* What getopt_long did not take. */
-static enum dsgd_err refuse(int letter, const char *argument,
-                            struct dsgd_error *err)
-{
-    if (letter == ':')
-        return error_set(err, DSGD_E_USAGE, "%.40s: needs a value; see --help",
-                         argument);
-    return error_set(err, DSGD_E_USAGE,
-                     "%.40s: no such option of dsgd-run; its own come before "
-                     "the program, see --help",
-                     argument);
+    enum dsgd_err rc = option_table_read(&options, argc, argv, at, opt, err);
+    argv[here] = word;
+    return rc;
 }
 
 enum dsgd_err run_options_parse(int argc, char **argv, struct run_options *out,
                                 struct dsgd_error *err)
 {
-    struct run_options opt = {.restarts = 3};
-    struct option longs[N_ROWS + 1] = {{0}};
-    enum dsgd_err rc = DSGD_OK;
-    int letter;
+    struct run_options opt = {0};
+    enum dsgd_err rc = option_table_defaults(&options, &opt, err);
+    int at = 1;
 
-    for (size_t i = 0; i < N_ROWS; i++)
-        longs[i] = (struct option){table[i].name, table[i].arg != NULL, NULL,
-                                   table[i].letter};
-    optind = 0; /* from the start, also the second time */
-    opterr = 0;
-    while (rc == DSGD_OK &&
-           (letter = getopt_long(argc, argv, "+:w:lh", longs, NULL)) != -1) {
-        if (letter == '?' || letter == ':')
-            rc = refuse(letter, argv[optind - 1], err);
-        else
-            rc = set(&opt, letter, optarg, err);
+    while (rc == DSGD_OK && at < argc && *argv[at] == '-') {
+        if (strcmp(argv[at], "--") == 0) {
+            at++;
+            break;
+        }
+        rc = parse_one(argc, argv, &at, &opt, err);
     }
-    if (rc == DSGD_OK && !opt.help && !opt.version && optind >= argc)
+    if (rc == DSGD_OK && opt.workers && read_list(opt.workers, 0, NULL) == 0)
+        rc = bad_list(opt.workers, err);
+    if (rc == DSGD_OK && !opt.help && !opt.version && at >= argc)
         rc = error_set(err, DSGD_E_USAGE,
                        "no program to run; usage: dsgd-run [options] PROGRAM "
                        "[argument ...]");
-    opt.command = argv + optind;
+    opt.command = argv + at;
     if (rc == DSGD_OK)
         *out = opt;
     return rc;
@@ -167,13 +134,5 @@ void run_options_help(FILE *out)
                  "Start the workers of a node, and others in the place of "
                  "those that die.\nOne dsgd-run a node: srun "
                  "--ntasks-per-node=1 dsgd-run -w 40 ./train\n\n");
-    for (size_t i = 0; i < N_ROWS; i++) {
-        const struct row *r = &table[i];
-        char left[64], letter[8] = "   ";
-        if (r->letter < 256)
-            snprintf(letter, sizeof letter, "-%c,", r->letter);
-        snprintf(left, sizeof left, "%s --%s%s%s", letter, r->name,
-                 r->arg ? " " : "", r->arg ? r->arg : "");
-        fprintf(out, "  %-28s %s\n", left, r->help);
-    }
+    option_table_help(&options, out);
 }

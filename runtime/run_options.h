@@ -10,7 +10,7 @@
 
 struct run_options {
     const char *workers; /* "40" or "39,39,40,40", NULL: not said */
-    uint32_t restarts;   /* of each worker */
+    uint64_t restarts;   /* of each worker */
     bool label;          /* lines of output start with the worker's rank */
     char **command;      /* the program and its arguments, NULL-terminated */
     bool help, version;  /* asked for: the rest is not to be used */

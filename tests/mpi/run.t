@@ -113,7 +113,7 @@ refuses "no workers" 2 '"0" is not a number from 1' -w 0 true
 refuses "a bad list" 2 '"2,x" is not a number' -w 2,x true
 refuses "a list too long" 2 'has 2 numbers and the run has 1 nodes' -w 2,2 true
 refuses "a bad number of restarts" 2 '"-1" is not' --restarts -1 true
-refuses "an unknown option" 2 '--frob: no such option' --frob true
+refuses "an unknown option" 2 '--frob: there is no such option' --frob true
 refuses "no such program" 127 'nonexistent: no such program' -w 1 /nonexistent
 refuses "a program that fails" 7 'worker 0 on .* exit code 7' \
     -w 2 sh -c 'exit $((DSGD_RUN_RANK == 0 ? 7 : 0))'

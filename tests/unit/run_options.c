@@ -30,7 +30,7 @@ static void good(void)
     ok(opt.label, "with labels");
     is_int(parse(&opt, &err, "--restarts=0", "train", NULL, NULL), DSGD_OK,
            "no restarts");
-    is_int(opt.restarts, 0, "none");
+    is_int((long long)opt.restarts, 0, "none");
     is_int(parse(&opt, &err, "--help", NULL, NULL, NULL), DSGD_OK, "help");
     ok(opt.help, "needs no program");
 }
@@ -41,15 +41,16 @@ static void bad(void)
         const char *a, *b, *text;
     } cases[] = {
         {NULL, NULL, "no program to run"},
-        {"--restarts", "x", "--restarts: \"x\" is not a number from 0"},
+        {"--restarts", "x", "--restarts: \"x\" is not a whole number from 0"},
         {"--restarts", "2x", "\"2x\""},
         {"-w", "0", "--workers: \"0\" is not a number from 1"},
         {"-w", "3,", "\"3,\""},
-        {"-w", "", "\"\""},
+        {"-w", "", "--workers: give a N"},
         {"-w", "-1", "\"-1\""},
         {"-w", "5000", "from 1 to 4096"},
-        {"-w", NULL, "-w: needs a value"},
-        {"--frob", "true", "--frob: no such option of dsgd-run"},
+        {"-w", NULL, "--workers needs a value"},
+        {"-w3", "true", "\"-w3\" is not an option"},
+        {"--frob", "true", "--frob: there is no such option; see dsgd-run"},
     };
     struct run_options opt = {.restarts = 77};
     struct dsgd_error err;
@@ -60,7 +61,7 @@ static void bad(void)
                DSGD_E_USAGE, cases[i].text);
         has_str(err.text, cases[i].text, "says so");
     }
-    is_int(opt.restarts, 77, "options are untouched on error");
+    is_int((long long)opt.restarts, 77, "options are untouched on error");
 }
 
 static void workers(void)
