@@ -6,11 +6,6 @@
 #include "coordinator_dynamic.h"
 #include "coordinator_priv.h"
 
-static bool alive(const struct worker *w)
-{
-    return !w->lost && !w->left;
-}
-
 /* From what workers were seen to take; before that, a generous constant. */
 double coordinator_hard_timeout_s(const struct coordinator *c)
 {
@@ -31,61 +26,13 @@ static void enter(struct coordinator *c, enum phase phase)
     c->phase_s = c->now_s;
 }
 
-static void note_life(struct coordinator *c, uint32_t w, double at_s)
-{
-    struct worker *worker = &c->worker[w];
-
-    if (at_s > worker->life_s)
-        worker->life_s = at_s;
-    if (worker->lost && !worker->died && worker->life_s > worker->lost_s) {
-        worker->lost = false;
-        log_event(c, RECORD_EVENT_BACK, (int32_t)w, -1, "heard of again");
-    }
-}
-
-static void lose(const struct coordinator *c, struct worker *worker)
-{
-    worker->lost = true;
-    worker->lost_s = c->now_s;
-}
-
-/* Who owes something and has given no sign of life for too long is lost. */
-static void find_lost(struct coordinator *c)
-{
-    double hard_s = coordinator_hard_timeout_s(c);
-
-    for (uint32_t w = 0; w < c->n_workers; w++) {
-        struct worker *worker = &c->worker[w];
-        bool owes = c->phase == PHASE_BOUNDARY
-                        ? worker->ready < c->step
-                        : worker->working && !worker->arrived;
-        double since = fmax(worker->life_s, worker->owes_s);
-        if (alive(worker) && owes && c->now_s - since > hard_s) {
-            lose(c, worker);
-            dyn_leave(c, w);
-            log_event(c, RECORD_EVENT_LOST, (int32_t)w, -1,
-                      "no sign of life for one hard timeout");
-        }
-    }
-}
-
-static void lost_node(struct coordinator *c, uint32_t node)
-{
-    struct peer *p = &c->peer[node];
-    p->lost = true;
-    for (uint32_t i = 0; i < p->n_local; i++)
-        lose(c, &c->worker[p->worker[i]]);
-    log_event(c, RECORD_EVENT_NODE_LOST, -1, (int32_t)node,
-              "did not deliver its sum for one hard timeout");
-}
-
 /* Ranges for the open step; who gets none is not expected to contribute. */
 static void assign(struct coordinator *c)
 {
     bool *able = c->flag_a, *prefer = c->flag_b;
 
     for (uint32_t w = 0; w < c->n_workers; w++) {
-        able[w] = alive(&c->worker[w]);
+        able[w] = loss_alive(&c->worker[w]);
         prefer[w] = c->worker[w].arrived;
     }
     c->whole = sampler_assign(c->sampler, able, prefer, c->range);
@@ -136,12 +83,12 @@ static bool tick_boundary(struct coordinator *c)
 {
     uint32_t n_alive = 0, n_left = 0;
 
-    find_lost(c);
+    loss_find(c);
     for (uint32_t w = 0; w < c->n_workers; w++) {
         const struct worker *worker = &c->worker[w];
         n_left += worker->left;
-        n_alive += alive(worker);
-        if (alive(worker) && worker->ready < c->step)
+        n_alive += loss_alive(worker);
+        if (loss_alive(worker) && worker->ready < c->step)
             return false;
     }
     if (n_left == c->n_workers || c->last || loss_of_all(c)) {
@@ -165,7 +112,7 @@ static bool should_close(struct coordinator *c)
         return false;
     for (uint32_t w = 0; w < c->n_workers; w++) {
         const struct worker *worker = &c->worker[w];
-        bool owes = worker->working && !worker->arrived && alive(worker);
+        bool owes = worker->working && !worker->arrived && loss_alive(worker);
         owing += owes;
         if (owes && worker->waited_for)
             return false;
@@ -218,7 +165,7 @@ static void publish_empty(struct coordinator *c)
 
 static bool tick_open(struct coordinator *c)
 {
-    find_lost(c);
+    loss_find(c);
     if (!c->n_arrived && (all_left(c) || loss_of_all(c))) {
         end_run(c);
         return true;
@@ -369,7 +316,7 @@ static void drop_late_nodes(struct coordinator *c)
             w->arrived = false;
         }
         p->contributes = false;
-        lost_node(c, i);
+        loss_node(c, i);
         dropped = true;
     }
     c->attempt += dropped;
@@ -569,7 +516,7 @@ void coordinator_events(struct coordinator *c, uint32_t node,
         if (events[i].worker >= p->n_local)
             continue;
         uint32_t w = p->worker[events[i].worker];
-        note_life(c, w, now_s);
+        loss_life(c, w, now_s);
         on_event(c, w, &events[i]);
     }
 }
@@ -588,7 +535,7 @@ void coordinator_life(struct coordinator *c, uint32_t node,
                   "heard of again");
     }
     for (uint32_t i = 0; i < p->n_local && i < m->count; i++)
-        note_life(c, p->worker[i], now_s - silent_s[i]);
+        loss_life(c, p->worker[i], now_s - silent_s[i]);
 }
 
 void coordinator_sum(struct coordinator *c, uint32_t node, const struct msg *m,

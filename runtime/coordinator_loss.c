@@ -1,7 +1,62 @@
-/* Workers whose process has ended, and those that take their place. */
+/* Workers and nodes that are not heard of, workers whose process has ended, and
+ * those that take their place. */
+#include <math.h>
+
 #include "cause.h"
 #include "coordinator_dynamic.h"
 #include "coordinator_priv.h"
+
+bool loss_alive(const struct worker *w)
+{
+    return !w->lost && !w->left;
+}
+
+void loss_life(struct coordinator *c, uint32_t w, double at_s)
+{
+    struct worker *worker = &c->worker[w];
+
+    if (at_s > worker->life_s)
+        worker->life_s = at_s;
+    if (worker->lost && !worker->died && worker->life_s > worker->lost_s) {
+        worker->lost = false;
+        log_event(c, RECORD_EVENT_BACK, (int32_t)w, -1, "heard of again");
+    }
+}
+
+static void lose(const struct coordinator *c, struct worker *worker)
+{
+    worker->lost = true;
+    worker->lost_s = c->now_s;
+}
+
+void loss_find(struct coordinator *c)
+{
+    double hard_s = coordinator_hard_timeout_s(c);
+
+    for (uint32_t w = 0; w < c->n_workers; w++) {
+        struct worker *worker = &c->worker[w];
+        bool owes = c->phase == PHASE_BOUNDARY
+                        ? worker->ready < c->step
+                        : worker->working && !worker->arrived;
+        double since = fmax(worker->life_s, worker->owes_s);
+        if (loss_alive(worker) && owes && c->now_s - since > hard_s) {
+            lose(c, worker);
+            dyn_leave(c, w);
+            log_event(c, RECORD_EVENT_LOST, (int32_t)w, -1,
+                      "no sign of life for one hard timeout");
+        }
+    }
+}
+
+void loss_node(struct coordinator *c, uint32_t node)
+{
+    struct peer *p = &c->peer[node];
+    p->lost = true;
+    for (uint32_t i = 0; i < p->n_local; i++)
+        lose(c, &c->worker[p->worker[i]]);
+    log_event(c, RECORD_EVENT_NODE_LOST, -1, (int32_t)node,
+              "did not deliver its sum for one hard timeout");
+}
 
 void loss_died(struct coordinator *c, uint32_t w, uint64_t value)
 {
@@ -59,7 +114,7 @@ bool loss_of_step(const struct coordinator *c)
         return false;
     for (uint32_t w = 0; w < c->n_workers; w++) {
         const struct worker *worker = &c->worker[w];
-        if (worker->lost || worker->left)
+        if (!loss_alive(worker))
             continue;
         alive = true;
         if (worker->working)

@@ -120,6 +120,14 @@ struct msg peers_mean(const struct coordinator *c, uint64_t step,
 
 /* coordinator_loss.c */
 
+/* Neither lost nor gone for good. */
+bool loss_alive(const struct worker *w);
+/* A worker gave a sign of life at that time; a lost one is back. */
+void loss_life(struct coordinator *c, uint32_t w, double at_s);
+/* Who owes something and has given no sign of life for too long is lost. */
+void loss_find(struct coordinator *c);
+/* A node did not deliver. */
+void loss_node(struct coordinator *c, uint32_t node);
 /* A worker's process has ended.
  *   value  in  of SEG_EVENT_DIED */
 void loss_died(struct coordinator *c, uint32_t w, uint64_t value);
