@@ -35,7 +35,6 @@ struct aggregator {
     struct timing_model *model;
     pthread_t thread;
     bool started, joined;
-    _Atomic size_t state_bytes;
 
     struct msg_event *events; /* [EVENTS], not yet sent */
     uint32_t n_events;
@@ -153,11 +152,6 @@ static void forget_resumed(struct aggregator *a)
     state_drop(&a->state);
 }
 
-void aggregator_state_bytes(struct aggregator *a, size_t bytes)
-{
-    atomic_store(&a->state_bytes, bytes);
-}
-
 static bool send(struct aggregator *a, const struct msg *m, const void *body,
                  size_t bytes)
 {
@@ -244,7 +238,7 @@ static void pump_life(struct aggregator *a, double now_s)
         send_load(a, value);
     node_life(a->node, a->silent_s);
     m.u.node.published = node_published(a->node);
-    m.u.node.state_bytes = atomic_load(&a->state_bytes);
+    m.u.node.state_bytes = atomic_load(&a->h->state_bytes);
     m.u.node.wants_state = a->wants_state;
     if (a->c)
         coordinator_life(a->c, 0, a->silent_s, &m, now_s);
@@ -382,7 +376,10 @@ static void on_message(void *context, uint32_t node, const struct msg *m,
         a->hard_timeout_s = m->u.end.hard_timeout_s;
         if (m->flags & MSG_PREEMPTED)
             node_preempt(a->node);
-        node_end(a->node);
+        if (m->flags & MSG_BROKEN)
+            node_break(a->node, "no worker is left");
+        else
+            node_end(a->node);
         break;
     case MSG_REAP:
         a->may_reap = true;

@@ -50,7 +50,4 @@ enum dsgd_err aggregator_start(struct aggregator *a, struct dsgd_error *err);
 void aggregator_join(struct aggregator *a);
 void aggregator_destroy(struct aggregator *a); /* NULL is fine */
 
-/* Registered bytes a worker of this node has; before the first step. */
-void aggregator_state_bytes(struct aggregator *a, size_t bytes);
-
 #endif

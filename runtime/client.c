@@ -37,6 +37,9 @@ enum dsgd_err client_create(const struct dsgd_options *opt,
     d->copy.fd = d->checkpoint.fd = -1;
     d->has_checkpoints = *opt->checkpoint_dir != '\0';
     d->watches = d->has_checkpoints && opt->checkpoint_signals;
+    d->replaces = atomic_load(&self(d)->exit) == SEG_EXIT_DIED;
+    d->hold_step = atomic_load(&self(d)->hold_step);
+    atomic_store(&self(d)->exit, SEG_EXIT_NONE);
     atomic_store(&self(d)->pid, (int32_t)getpid());
     sign_of_life(d);
     *out = d;
@@ -130,8 +133,24 @@ static enum dsgd_err check_run(struct dsgd *d)
                          d->seg.h->broken);
     default:
         answer_end(d);
+        if (d->replaces && d->applied < atomic_load(&d->seg.h->published))
+            return error_set(&d->error, DSGD_E_STATE,
+                             "the run ended before worker %u, which took the "
+                             "place of one that had died, was given its state",
+                             d->rank);
         return DSGD_END;
     }
+}
+
+/* The aggregator must know how large the state is that a node lacks. */
+static void tell_state_bytes(struct dsgd *d)
+{
+    _Atomic uint64_t *told = &d->seg.h->state_bytes;
+    uint64_t seen = atomic_load(told);
+
+    while (seen < d->state_bytes &&
+           !atomic_compare_exchange_weak(told, &seen, d->state_bytes))
+        ;
 }
 
 enum dsgd_err dsgd_register(struct dsgd *d, void *state, size_t bytes,
@@ -148,8 +167,7 @@ enum dsgd_err dsgd_register(struct dsgd *d, void *state, size_t bytes,
     d->parts = parts;
     d->parts[d->n_parts++] = (struct state_part){state, bytes};
     d->state_bytes += bytes;
-    if (d->agg)
-        aggregator_state_bytes(d->agg, d->state_bytes);
+    tell_state_bytes(d);
     return DSGD_OK;
 }
 
@@ -206,6 +224,15 @@ static void post_checksum(struct dsgd *d)
              state_checksum(d->parts, d->n_parts), 0);
 }
 
+/* May step begin, and the slot be written? */
+static bool may_begin(const struct dsgd *d, uint64_t step)
+{
+    const struct seg_header *h = d->seg.h;
+
+    return atomic_load(&h->started) >= step &&
+           atomic_load(&h->published) >= d->hold_step;
+}
+
 /* Sleep until step may begin, serving requests for the state. */
 static enum dsgd_err wait_for_start(struct dsgd *d, uint64_t step)
 {
@@ -213,7 +240,7 @@ static enum dsgd_err wait_for_start(struct dsgd *d, uint64_t step)
 
     for (;;) {
         uint32_t bell = atomic_load(&d->seg.h->worker_bell);
-        if (atomic_load(&d->seg.h->started) >= step)
+        if (may_begin(d, step))
             return DSGD_OK; /* also when the run is over: means are missing */
         enum dsgd_err rc = check_run(d);
         if (rc != DSGD_OK)
@@ -415,14 +442,16 @@ enum dsgd_err dsgd_next_mean(struct dsgd *d, struct dsgd_mean *mean)
                          (unsigned long long)d->step);
     segment_unpin(&d->seg, d->local);
     atomic_store(&self(d)->applied, d->applied);
-    client_give_checkpoint(d);
     for (;;) {
+        client_give_checkpoint(d);
         uint32_t bell = atomic_load(&d->seg.h->worker_bell);
         enum dsgd_err rc = DSGD_BEHIND;
         uint64_t timeout_ns = UINT64_MAX;
         if (atomic_load(&d->seg.h->published) > d->applied) {
             sign_of_life(d);
             rc = take_mean(d, mean);
+            if (rc == DSGD_OK && !mean->samples)
+                continue; /* nobody had anything to give */
             if (rc == DSGD_BEHIND)
                 rc = catch_up(d);
             if (rc != DSGD_BEHIND)
@@ -451,13 +480,16 @@ enum dsgd_err dsgd_allreduce(struct dsgd *d, float *grad, size_t n,
     if (d->sampler != DSGD_SAMPLER_NONE)
         return error_set(&d->error, DSGD_E_STATE,
                          "dsgd_allreduce: needs DSGD_SAMPLER_NONE");
-    if (d->applied >= d->reduced) { /* not taking means that were missed */
-        rc = dsgd_step_begin(d, &step);
+    do {
+        rc = DSGD_OK;
+        if (d->applied >= d->reduced) { /* not taking means that were missed */
+            rc = dsgd_step_begin(d, &step);
+            if (rc == DSGD_OK)
+                rc = dsgd_reduce(d, grad, n, d->stale ? 0 : samples);
+        }
         if (rc == DSGD_OK)
-            rc = dsgd_reduce(d, grad, n, d->stale ? 0 : samples);
-    }
-    if (rc == DSGD_OK)
-        rc = dsgd_next_mean(d, &mean);
+            rc = dsgd_next_mean(d, &mean);
+    } while (rc == DSGD_UP_TO_DATE); /* a step without contributors */
     if (rc != DSGD_OK)
         return rc;
     memcpy(grad, mean.grad, n * sizeof *grad);

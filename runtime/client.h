@@ -39,7 +39,9 @@ struct dsgd {
     bool epoch_ended; /* a mean that ended an epoch was taken */
     bool check_due;   /* its checksum is to be posted */
     bool behind_told;
-    bool stale; /* the step begun was over before it began */
+    bool stale;         /* the step begun was over before it began */
+    bool replaces;      /* a process that died: it has nothing of the run yet */
+    uint64_t hold_step; /* see seg_worker */
     struct dsgd_error error;
 };
 

@@ -9,11 +9,6 @@
 #include "coordinator_priv.h"
 #include "coordinator_replay.h"
 
-static bool alive(const struct worker *w)
-{
-    return !w->lost && !w->left;
-}
-
 /* From what workers were seen to take; before that, a generous constant. */
 double coordinator_hard_timeout_s(const struct coordinator *c)
 {
@@ -34,69 +29,13 @@ static void enter(struct coordinator *c, enum phase phase)
     c->phase_s = c->now_s;
 }
 
-static void note_life(struct coordinator *c, uint32_t w, double at_s)
-{
-    struct worker *worker = &c->worker[w];
-
-    if (at_s > worker->life_s)
-        worker->life_s = at_s;
-    if (worker->lost && worker->life_s > worker->lost_s) {
-        worker->lost = false;
-        log_event(c, RECORD_EVENT_BACK, (int32_t)w, -1, "heard of again");
-    }
-}
-
-static void lose(struct coordinator *c, struct worker *worker)
-{
-    worker->lost = true;
-    worker->lost_s = c->now_s;
-    c->n_settled++;
-    late_forget(c, worker);
-}
-
-/* Who owes something and has given no sign of life for too long is lost.  With
- * many workers it takes a while to look. */
-static void find_lost(struct coordinator *c)
-{
-    double hard_s = coordinator_hard_timeout_s(c);
-
-    if (c->replay) /* whoever contributed then is waited for */
-        return;
-    if (c->now_s < c->look_s)
-        return;
-    c->look_s = c->now_s + fmin(hard_s / 20, .05);
-    for (uint32_t w = 0; w < c->n_workers; w++) {
-        struct worker *worker = &c->worker[w];
-        bool owes = c->phase == PHASE_BOUNDARY
-                        ? worker->ready < c->step
-                        : worker->working && !worker->arrived;
-        double since = fmax(worker->life_s, worker->owes_s);
-        if (alive(worker) && owes && c->now_s - since > hard_s) {
-            lose(c, worker);
-            dyn_leave(c, w);
-            log_event(c, RECORD_EVENT_LOST, (int32_t)w, -1,
-                      "no sign of life for one hard timeout");
-        }
-    }
-}
-
-static void lost_node(struct coordinator *c, uint32_t node)
-{
-    struct peer *p = &c->peer[node];
-    p->lost = true;
-    for (uint32_t i = 0; i < p->n_local; i++)
-        lose(c, &c->worker[p->worker[i]]);
-    log_event(c, RECORD_EVENT_NODE_LOST, -1, (int32_t)node,
-              "did not deliver its sum for one hard timeout");
-}
-
 /* Ranges for the open step; who gets none is not expected to contribute. */
 static void assign(struct coordinator *c)
 {
     bool *able = c->flag_a, *prefer = c->flag_b;
 
     for (uint32_t w = 0; w < c->n_workers; w++) {
-        able[w] = alive(&c->worker[w]);
+        able[w] = loss_alive(&c->worker[w]);
         prefer[w] = c->worker[w].arrived;
     }
     if (c->replay)
@@ -139,8 +78,14 @@ static void open_step(struct coordinator *c)
 
 static void end_run(struct coordinator *c)
 {
+    const char *why = c->last ? NULL : loss_of_all(c);
+
     enter(c, PHASE_ENDING);
-    node_end(c->node);
+    c->broken = why != NULL;
+    if (why)
+        node_break(c->node, why);
+    else
+        node_end(c->node);
 }
 
 /* An early end does not wait for all to come to the boundary: what ended it may
@@ -164,15 +109,15 @@ static bool tick_boundary(struct coordinator *c)
         end_run(c);
         return true;
     }
-    find_lost(c);
+    loss_find(c);
     for (uint32_t w = 0; w < c->n_workers; w++) {
         const struct worker *worker = &c->worker[w];
         n_left += worker->left;
-        n_alive += alive(worker);
-        if (alive(worker) && worker->ready < c->step)
+        n_alive += loss_alive(worker);
+        if (loss_alive(worker) && worker->ready < c->step)
             return false;
     }
-    if (n_left == c->n_workers || c->last) {
+    if (n_left == c->n_workers || c->last || loss_of_all(c)) {
         end_run(c);
         return true;
     }
@@ -204,9 +149,9 @@ static bool should_close(struct coordinator *c)
         return false;
     for (uint32_t w = 0; w < c->n_workers; w++) {
         const struct worker *worker = &c->worker[w];
-        bool owes = worker->working && !worker->arrived && alive(worker);
+        bool owes = worker->working && !worker->arrived && loss_alive(worker);
         owing += owes;
-        idle = idle || alive(worker);
+        idle = idle || loss_alive(worker);
         if (owes && worker->waited_for)
             return false;
     }
@@ -253,8 +198,8 @@ static void begin_close(struct coordinator *c)
 
 static bool tick_open(struct coordinator *c)
 {
-    find_lost(c);
-    if (!c->n_arrived && all_left(c)) {
+    loss_find(c);
+    if (!c->n_arrived && (all_left(c) || loss_of_all(c))) {
         end_run(c);
         return true;
     }
@@ -390,7 +335,7 @@ static bool drop_late_nodes(struct coordinator *c)
         for (uint32_t l = 0; l < p->n_local; l++)
             late_take_out(c, &c->worker[p->worker[l]]);
         p->contributes = false;
-        lost_node(c, i);
+        loss_node(c, i);
         dropped = true;
     }
     c->attempt += dropped;
@@ -446,8 +391,9 @@ static bool tick_ending(struct coordinator *c)
             log_event(c, RECORD_EVENT_LEFT, (int32_t)w, -1,
                       "never came to the end of the run");
     }
-    if (record_close(c->record, !c->preempted, c->now_s - c->origin_s,
-                     RECORD_FLUSH_S, &error) != DSGD_OK &&
+    if (record_close(c->record, !c->preempted && !c->broken,
+                     c->now_s - c->origin_s, RECORD_FLUSH_S,
+                     &error) != DSGD_OK &&
         c->opt.warn)
         c->opt.warn(c->opt.warn_context, error.text);
     c->record = NULL;
@@ -569,9 +515,11 @@ static void on_event(struct coordinator *c, uint32_t w,
 
     switch (e->kind) {
     case SEG_EVENT_READY:
+        loss_back(c, w);
         worker->ready = e->step;
         break;
     case SEG_EVENT_BEGIN:
+        loss_back(c, w);
         if (c->phase == PHASE_OPEN && e->step == c->step) {
             worker->lag_s = e->lag_s;
             dyn_begin(c, w);
@@ -584,6 +532,7 @@ static void on_event(struct coordinator *c, uint32_t w,
         on_checksum(c, w, e);
         break;
     case SEG_EVENT_RESYNCED:
+        loss_back(c, w);
         log_event(c, RECORD_EVENT_RESYNC, (int32_t)w, -1,
                   "its state was overwritten with another worker's");
         break;
@@ -592,6 +541,9 @@ static void on_event(struct coordinator *c, uint32_t w,
         c->n_settled++;
         late_forget(c, worker);
         dyn_leave(c, w);
+        break;
+    case SEG_EVENT_DIED:
+        loss_died(c, w, e->value);
         break;
     default:
         break;
@@ -609,7 +561,7 @@ void coordinator_events(struct coordinator *c, uint32_t node,
         if (events[i].worker >= p->n_local)
             continue;
         uint32_t w = p->worker[events[i].worker];
-        note_life(c, w, now_s);
+        loss_life(c, w, now_s);
         on_event(c, w, &events[i]);
     }
 }
@@ -630,7 +582,7 @@ void coordinator_life(struct coordinator *c, uint32_t node,
                   "heard of again");
     }
     for (uint32_t i = 0; i < p->n_local && i < m->count; i++)
-        note_life(c, p->worker[i], now_s - silent_s[i]);
+        loss_life(c, p->worker[i], now_s - silent_s[i]);
 }
 
 void coordinator_sum(struct coordinator *c, uint32_t node, const struct msg *m,

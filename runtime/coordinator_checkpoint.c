@@ -88,7 +88,7 @@ static enum dsgd_err resume(struct coordinator *c,
                   why.text);
         warn(c, &line);
     }
-    c->published = f->step;
+    c->published = c->resumed = f->step;
     c->step = f->step + 1;
     c->run_samples = f->run_samples;
     c->run_s = f->run_s;
@@ -300,6 +300,14 @@ bool checkpoints_pump(struct coordinator *c)
     if (k && k->writing)
         did = pump_writing(c) || did;
     return did;
+}
+
+void checkpoints_died(struct coordinator *c)
+{
+    struct checkpoints *k = c->checkpoints;
+
+    if (checkpoints_want_state(c) && node_checkpoint_begun(c->node))
+        node_ask_checkpoint(c->node, k->waiting->facts.step);
 }
 
 bool checkpoints_want_state(const struct coordinator *c)

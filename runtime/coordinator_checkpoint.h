@@ -33,6 +33,10 @@ void checkpoints_boundary(struct coordinator *c);
 
 bool checkpoints_pump(struct coordinator *c);
 
+/* A worker of this node has died.  If it was the one to give its state, another
+ * that is there yet may. */
+void checkpoints_died(struct coordinator *c);
+
 /* A worker is yet to give its state; a checkpoint is not complete. */
 bool checkpoints_want_state(const struct coordinator *c);
 bool checkpoints_busy(const struct coordinator *c);

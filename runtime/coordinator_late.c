@@ -19,11 +19,6 @@ static bool takes_any(const struct coordinator *c)
     return late_takes_whole(&c->opt) || late_takes_parts(&c->opt);
 }
 
-static bool alive(const struct worker *w)
-{
-    return !w->lost && !w->left;
-}
-
 uint64_t late_count(const struct coordinator *c, const struct sample_range *r,
                     uint64_t samples)
 {
@@ -154,7 +149,7 @@ static void settle_carry(struct coordinator *c, uint32_t worker)
 /* For the limits. */
 static void count_cut(struct worker *w)
 {
-    if (!alive(w) || !w->range.count)
+    if (!loss_alive(w) || !w->range.count)
         return;
     w->steps++;
     w->cuts += !w->arrived;
@@ -166,7 +161,7 @@ static uint64_t next_step_needs(const struct coordinator *c)
     uint64_t n = 0;
 
     for (uint32_t w = 0; w < c->n_workers; w++)
-        n += alive(&c->worker[w]);
+        n += loss_alive(&c->worker[w]);
     return n * c->opt.batch;
 }
 
@@ -185,7 +180,7 @@ void late_settle(struct coordinator *c)
     bool room = takes_any(c) && sampler_left(c->sampler) >= next_step_needs(c);
     for (uint32_t i = 0; i < c->n_workers; i++) {
         struct worker *w = &c->worker[i];
-        if (!w->arrived && room && alive(w) && w->working) {
+        if (!w->arrived && room && loss_alive(w) && w->working) {
             w->carry.range = w->range;
             if (w->late)
                 accept(c, w, w->late_samples, w->late_buf);

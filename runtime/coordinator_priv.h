@@ -30,6 +30,7 @@ struct carry {
 struct worker {
     uint32_t node, local;
     bool lost, left, stuck;
+    bool died;    /* its process has ended: lost, until another is ready */
     bool working; /* expected to contribute to the open step */
     bool arrived;
     bool fresh;       /* not busy with an older step when this one started */
@@ -93,14 +94,17 @@ struct coordinator {
     double now_s;  /* own clock of this tick */
     uint64_t step; /* open, or next */
     uint64_t published;
+    uint64_t resumed; /* the step of the checkpoint it went on from, or 0 */
     uint32_t attempt, target, n_arrived;
     /* When the open step may close is looked at only when enough has happened,
-     * for many workers: each that arrives, gives nothing or is lost counts. */
+     * for many workers: each that arrives, gives nothing or is lost counts, also
+     * twice, as when it was lost, is back and arrives. */
     uint32_t n_working, n_settled;
     double look_s;     /* own clock from which on to look for lost workers */
     bool dropped;      /* a node was taken out of the closing step */
     bool last;         /* the last published step ended the run */
     bool preempted;    /* … early, at a checkpoint */
+    bool broken;       /* no worker is left to end it */
     bool whole;        /* every able worker has a whole batch */
     double phase_s;    /* own clock when the phase began */
     double step_s;     /* … when the open step started */
@@ -143,6 +147,25 @@ bool peers_taken(struct coordinator *c);
 /* The message that announces a mean of the ring. */
 struct msg peers_mean(const struct coordinator *c, uint64_t step,
                       const struct seg_mean *about);
+
+/* coordinator_loss.c */
+
+/* Neither lost nor gone for good. */
+bool loss_alive(const struct worker *w);
+/* A worker gave a sign of life at that time; a lost one is back. */
+void loss_life(struct coordinator *c, uint32_t w, double at_s);
+/* Who owes something and has given no sign of life for too long is lost.  With
+ * many workers it takes a while to look. */
+void loss_find(struct coordinator *c);
+/* A node did not deliver. */
+void loss_node(struct coordinator *c, uint32_t node);
+/* A worker's process has ended.
+ *   value  in  of SEG_EVENT_DIED */
+void loss_died(struct coordinator *c, uint32_t w, uint64_t value);
+/* A worker takes part: if its process had died, another is there now. */
+void loss_back(struct coordinator *c, uint32_t w);
+/* Why the run can't go on, or NULL. */
+const char *loss_of_all(const struct coordinator *c);
 
 /* coordinator_log.c; no effect without a record. */
 

@@ -25,6 +25,14 @@
  * With a checkpoint directory a run goes on where an earlier one ended: the
  * first dsgd_step_begin fills the registered state from the newest checkpoint.
  *
+ * Under dsgd-run(1) a worker is no MPI process: it calls dsgd_open in place of
+ * dsgd_mpi_open and needs this library alone.  (dsgd_mpi_open does the same
+ * there, so that a program which calls no other MPI function runs under both.)
+ * Such a worker may die and be started again: the new process begins as the
+ * first did, with dsgd_open and dsgd_register, gets steps without samples and
+ * then DSGD_RESYNCED (or the means from the first on) from dsgd_next_mean, and
+ * goes on from there.  So all that the training depends on must be registered.
+ *
  * Steps count from 1, epochs from 0.  A handle belongs to the thread that
  * opened it: no function here may be called from two threads at a time on the
  * same handle.  Functions that return enum dsgd_err return DSGD_E_STATE when
@@ -150,13 +158,20 @@ struct dsgd_mean {
 enum dsgd_err dsgd_options_init(struct dsgd_options *opt,
                                 struct dsgd_error *err);
 
-/* Open a run of one worker, in a program without MPI.  dsgd_mpi_open in
- * dsgd_mpi.h opens one of many.
- *   opt  in
+/* Open a run in a program without MPI: as the worker that dsgd-run has started,
+ * or else a run of one worker.  dsgd_mpi_open in dsgd_mpi.h opens one of many.
+ *   opt  in   under dsgd-run the same sizes in every worker; the cutoff, limits
+ *             and record of one of them count, and dsgd-run prints what opt.warn
+ *             would be told
  *   d    out  NULL on error; ends with dsgd_close
- * Local.  Starts a thread.  Errors: DSGD_E_USAGE (a bad option), DSGD_E_NOMEM,
- * DSGD_E_NOSPACE (/dev/shm is full), DSGD_E_NOMODEL, DSGD_E_LAUNCH (this is one
- * of several tasks, which need MPI). */
+ * Local, starts a thread; under dsgd-run it blocks (asleep) until all workers
+ * have opened the run, and what is wrong with it is said by dsgd-run, which then
+ * ends this process.  Errors: DSGD_E_USAGE (a bad option, sizes that differ from
+ * another worker's), DSGD_E_NOMEM, DSGD_E_NOSPACE (/dev/shm is full),
+ * DSGD_E_NOMODEL, DSGD_E_LAUNCH (this is one of several tasks, which need MPI or
+ * dsgd-run), DSGD_E_STATE (dsgd-run's memory is not open here, another process
+ * is this worker, or the run is over), DSGD_E_FORMAT (it is not dsgd-run's
+ * memory, or that of another version). */
 enum dsgd_err dsgd_open(const struct dsgd_options *opt, struct dsgd **d,
                         struct dsgd_error *err);
 
@@ -244,6 +259,11 @@ enum dsgd_err dsgd_close(struct dsgd *d);
 uint32_t dsgd_rank(const struct dsgd *d);
 uint32_t dsgd_size(const struct dsgd *d);
 uint32_t dsgd_nodes(const struct dsgd *d);
+
+/* Has dsgd-run started this process?  Before a run is open, and without one.
+ *   rank, size  out  what dsgd_rank and dsgd_size will return; may be NULL
+ * Local. */
+bool dsgd_launched(uint32_t *rank, uint32_t *size);
 
 /* A position of an epoch's order to a sample: a permutation of [0, n) that
  * depends on seed and epoch alone, so that all workers agree without storing

@@ -52,6 +52,14 @@
 #define DSGD_CONF               "DSGD_CONF"       /* path of dsgd.conf */
 #define DSGD_RECORD_DIR         "DSGD_RECORD_DIR" /* where dsgd-report looks */
 
+/* From dsgd-run to the workers that it starts. */
+#define DSGD_RUN_FD         "DSGD_RUN_FD" /* an inherited file, see run_box.h */
+#define DSGD_RUN_RANK       "DSGD_RUN_RANK"
+#define DSGD_RUN_SIZE       "DSGD_RUN_SIZE"
+#define DSGD_RUN_LOCAL_RANK "DSGD_RUN_LOCAL_RANK"
+#define DSGD_RUN_LOCAL_SIZE "DSGD_RUN_LOCAL_SIZE"
+#define DSGD_RUN_RESTART    "DSGD_RUN_RESTART" /* how often started again */
+
 /* DSGD_LAUNCH_TELEMETRY is one line of text,
  *     1;<unix time, seconds>;<name>=<value>;<name>=;…
  * a feature a field, in any order; an empty value means "not valid on this

@@ -54,7 +54,7 @@ void launch_telemetry(const char *text, float *out)
 }
 
 /* The program may be linked to OpenBLAS; this library is not. */
-static void kernel_name(char *out, size_t size)
+void launch_kernel(char *out, size_t size)
 {
     char line[256];
     void *symbol = dlsym(RTLD_DEFAULT, "openblas_get_corename");
@@ -88,7 +88,7 @@ void launch_this_node(struct launch_node *node)
         snprintf(node->name, sizeof node->name, "%s", slurm_name);
     else if (gethostname(node->name, sizeof node->name - 1) != 0)
         snprintf(node->name, sizeof node->name, "unknown");
-    kernel_name(node->kernel, sizeof node->kernel);
+    launch_kernel(node->kernel, sizeof node->kernel);
     launch_telemetry(variable(DSGD_LAUNCH_TELEMETRY), node->telemetry);
 }
 
@@ -128,6 +128,31 @@ enum dsgd_err launch_check(const struct dsgd_options *opt,
 uint32_t launch_slot_bufs(const struct dsgd_options *opt)
 {
     return late_takes_whole(opt) || late_takes_parts(opt) ? 2 : 1;
+}
+
+enum dsgd_err launch_same_sizes(const struct dsgd_options *own,
+                                const struct dsgd_options *first,
+                                const char *who, struct dsgd_error *err)
+{
+    const struct {
+        const char *name;
+        uint64_t own, first;
+    } size[] = {{"grad_elems", own->grad_elems, first->grad_elems},
+                {"batch", own->batch, first->batch},
+                {"n_samples", own->n_samples, first->n_samples},
+                {"epochs", own->epochs, first->epochs},
+                {"max_steps", own->max_steps, first->max_steps},
+                {"sampler", own->sampler, first->sampler}};
+
+    for (size_t i = 0; i < sizeof size / sizeof size[0]; i++) {
+        if (size[i].own != size[i].first)
+            return error_set(err, DSGD_E_USAGE,
+                             "%s is %llu here and %llu on %s; every worker "
+                             "must open with the same",
+                             size[i].name, (unsigned long long)size[i].own,
+                             (unsigned long long)size[i].first, who);
+    }
+    return DSGD_OK;
 }
 
 enum dsgd_err launch_model(const struct dsgd_options *opt,

@@ -20,6 +20,9 @@ struct launch_node {
 /* Fill in this node's facts; telemetry from DSGD_LAUNCH_TELEMETRY. */
 void launch_this_node(struct launch_node *node);
 
+/* The BLAS kernel that this process computes with, or the processor's name. */
+void launch_kernel(char *out, size_t size);
+
 /* Read a DSGD_LAUNCH_TELEMETRY text; unknown or malformed fields are skipped.
  *   out  [DSGD_N_TELEMETRY]  NaN where nothing valid was found */
 void launch_telemetry(const char *text, float *out);
@@ -35,6 +38,13 @@ enum dsgd_err launch_check(const struct dsgd_options *opt,
 
 /* Gradients that a worker's slot must hold: two where late ones are carried. */
 uint32_t launch_slot_bufs(const struct dsgd_options *opt);
+
+/* What must not differ between the workers of a run.
+ *   who  in  whose opt `first` is
+ * Errors: DSGD_E_USAGE. */
+enum dsgd_err launch_same_sizes(const struct dsgd_options *own,
+                                const struct dsgd_options *first,
+                                const char *who, struct dsgd_error *err);
 
 /* Load the timing model that a dynamic or dry cutoff needs: opt->model, or the
  * installed one.

@@ -36,7 +36,8 @@ enum msg_flag {
     MSG_STARTS = 2,     /* PUBLISH: the next step may begin */
     MSG_LAST = 4,       /* STATE: the last piece */
     MSG_CHECKPOINT = 8, /* PUBLISH: one is made of the state after it */
-    MSG_PREEMPTED = 16  /* END: early, at a checkpoint */
+    MSG_PREEMPTED = 16, /* END: early, at a checkpoint */
+    MSG_BROKEN = 32     /* END: no worker is left */
 };
 
 /* What of a worker's slot goes into a sum: the gradient of the step that is

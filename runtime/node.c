@@ -17,6 +17,7 @@ struct local {
     uint64_t begin_step, begin_ns;
     uint64_t commit_step;
     uint64_t cpu_ticks;
+    uint64_t used_ticks; /* when node_cpu_s last looked */
 };
 
 struct node {
@@ -25,6 +26,7 @@ struct node {
     uint32_t next;       /* whose events are looked at first */
     int reserved;        /* ring slot, -1: none */
     uint64_t start_step[STARTS], start_ns[STARTS];
+    uint64_t total_ticks;  /* of all processes that were workers here */
     uint64_t pending_step; /* may begin once step - 1 is published */
     struct msg_share *pending;
 };
@@ -414,12 +416,23 @@ void node_life(struct node *n, float *silent_s)
     }
 }
 
-double node_cpu_s(const struct node *n)
+double node_cpu_s(struct node *n)
 {
-    uint64_t ticks = 0;
-    for (uint32_t w = 0; w < n->seg->h->n_local; w++)
-        ticks += process_ticks(atomic_load(&n->seg->workers[w].pid));
-    return (double)ticks / (double)sysconf(_SC_CLK_TCK);
+    bool own = false; /* this process is a worker too */
+
+    for (uint32_t w = 0; w < n->seg->h->n_local; w++) {
+        struct local *local = &n->local[w];
+        int pid = atomic_load(&n->seg->workers[w].pid);
+        uint64_t ticks = process_ticks(pid);
+        own = own || pid == getpid();
+        if (ticks >= local->used_ticks)
+            n->total_ticks += ticks - local->used_ticks;
+        else /* another process has taken its place */
+            n->total_ticks += ticks;
+        local->used_ticks = ticks;
+    }
+    double used_s = (double)n->total_ticks / (double)sysconf(_SC_CLK_TCK);
+    return own ? used_s : used_s + sys_cpu_s();
 }
 
 bool node_ask_state(struct node *n, uint32_t asker)

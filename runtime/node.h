@@ -90,8 +90,9 @@ void node_break(struct node *n, const char *why);
  * of a worker that is between steps (evaluating, say) counts as one. */
 void node_life(struct node *n, float *silent_s);
 
-/* Processor time that the node's workers have used so far, seconds. */
-double node_cpu_s(const struct node *n);
+/* Processor time that the node's workers and this process have used so far,
+ * seconds; never less than before. */
+double node_cpu_s(struct node *n);
 
 /* Ask the worker with the most recent state, other than `asker`, to copy it.
  * Returns false when none has a state as recent as the ring's oldest mean. */

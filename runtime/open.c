@@ -1,10 +1,11 @@
-/* A run of one worker, without MPI. */
+/* A run without MPI: of one worker, or as one that dsgd-run has started. */
 #include <stdlib.h>
 
 #include "checkpoint_open.h"
 #include "client.h"
 #include "error.h"
 #include "launch.h"
+#include "run_attach.h"
 
 static enum dsgd_err check_alone(struct dsgd_error *err)
 {
@@ -12,7 +13,8 @@ static enum dsgd_err check_alone(struct dsgd_error *err)
     if (tasks && atol(tasks) > 1 && getenv("SLURM_PROCID"))
         return error_set(err, DSGD_E_LAUNCH,
                          "dsgd_open: this is one of %s tasks, each of which "
-                         "would train alone; open with dsgd_mpi_open",
+                         "would train alone; open with dsgd_mpi_open, or start "
+                         "one dsgd-run a node, which starts the workers",
                          tasks);
     return DSGD_OK;
 }
@@ -36,6 +38,8 @@ enum dsgd_err dsgd_open(const struct dsgd_options *opt, struct dsgd **d,
     struct aggregator_config config = {.seg = &seg, .coord = &coord};
 
     *d = NULL;
+    if (getenv(DSGD_RUN_FD))
+        return run_attach(opt, d, err);
     enum dsgd_err rc = check_alone(err);
     if (rc == DSGD_OK)
         rc = launch_check(opt, &spec, err);

@@ -198,6 +198,7 @@ static bool pump_end(struct coordinator *c, uint32_t node)
     if (c->phase >= PHASE_ENDING && !p->end_sent && all_sent &&
         p->state.fd < 0) {
         m.u.end.hard_timeout_s = coordinator_hard_timeout_s(c);
+        m.flags = c->broken ? MSG_BROKEN : 0;
         if (c->preempted)
             m.flags |= MSG_PREEMPTED;
         p->end_sent = control(c, node, &m, NULL, 0);

@@ -36,7 +36,12 @@ enum seg_request {
 enum seg_run { SEG_RUNNING = 0, SEG_ENDED = 1, SEG_BROKEN = 2 };
 
 /* Who ends a worker's process: the one that gets there first. */
-enum seg_exit { SEG_EXIT_NONE = 0, SEG_EXIT_OWN = 1, SEG_EXIT_REAPED = 2 };
+enum seg_exit {
+    SEG_EXIT_NONE = 0,
+    SEG_EXIT_OWN = 1,
+    SEG_EXIT_REAPED = 2,
+    SEG_EXIT_DIED = 3 /* before its time; see segment_bury */
+};
 
 enum seg_event_kind {
     SEG_EVENT_READY = 1,    /* waits for step `step` to start */
@@ -45,8 +50,14 @@ enum seg_event_kind {
     SEG_EVENT_CHECKSUM = 4, /* after step `step` the state sums to value */
     SEG_EVENT_BEHIND = 5,   /* the ring no longer has step `step` */
     SEG_EVENT_RESYNCED = 6, /* took the state after step `step` */
-    SEG_EVENT_LEAVE = 7     /* gives no more */
+    SEG_EVENT_LEAVE = 7,    /* gives no more */
+    SEG_EVENT_DIED = 8      /* its process has ended: value, see below */
 };
+
+/* The value of DIED: a status of wait(2), and these. */
+#define SEG_DIED_STATUS UINT64_C(0xffffffff)
+#define SEG_DIED_OOM    (UINT64_C(1) << 32) /* for want of memory */
+#define SEG_DIED_FINAL  (UINT64_C(1) << 33) /* no other takes its place */
 
 struct seg_event {
     uint32_t kind;
@@ -76,6 +87,8 @@ struct seg_worker {
     _Atomic uint32_t buf;                    /* of the gradient to come */
     _Atomic uint32_t exit;                   /* enum seg_exit */
     _Atomic int32_t pid;
+    _Atomic uint64_t hold_step; /* its slot is not written before this step
+                                   is published */
 
     alignas(64) _Atomic uint64_t event_tail; /* written by the aggregator */
     /* Share of step assign_step; assign_step is written last. */
@@ -106,6 +119,7 @@ struct seg_header {
     _Atomic uint64_t started;               /* last step that may begin */
     _Atomic uint32_t run;                   /* enum seg_run */
     _Atomic uint64_t progress_steps, progress_samples, progress_ns;
+    _Atomic uint64_t state_bytes;             /* registered by its workers */
     alignas(64) _Atomic uint32_t worker_bell; /* futex */
     alignas(64) _Atomic uint32_t agg_bell;    /* futex */
     _Atomic uint32_t agg_asleep;
@@ -129,6 +143,13 @@ struct segment {
     size_t bytes;
 };
 
+/* Where a segment lies: a file, from an offset on. */
+struct seg_file {
+    int fd;
+    off_t at;         /* a multiple of the page size */
+    const char *name; /* for messages */
+};
+
 /* Create a segment under a random name in /dev/shm, 0600, every page reserved.
  *   n_local     in   >= 1
  *   grad_elems  in   >= 1
@@ -145,10 +166,18 @@ enum dsgd_err segment_create(uint32_t n_local, size_t grad_elems,
                              struct segment *s, char *name,
                              struct dsgd_error *err);
 
+/* The same in an open file, whose size becomes at + s->bytes. */
+enum dsgd_err segment_create_at(const struct seg_file *file, uint32_t n_local,
+                                size_t grad_elems, uint32_t slot_bufs,
+                                size_t ring_bytes, struct segment *s,
+                                struct dsgd_error *err);
+
 /* Map a segment of this user.  Errors: DSGD_E_IO, DSGD_E_FORMAT (not a segment,
  * or another user's). */
 enum dsgd_err segment_attach(const char *name, struct segment *s,
                              struct dsgd_error *err);
+enum dsgd_err segment_attach_at(const struct seg_file *file, struct segment *s,
+                                struct dsgd_error *err);
 void segment_unlink(const char *name);
 void segment_detach(struct segment *s); /* s->h == NULL is fine */
 
@@ -159,6 +188,12 @@ float *segment_slot(const struct segment *s, uint32_t worker, uint32_t buf);
  * queue is full, which only an aggregator that is stopped can make it. */
 void segment_post(struct segment *s, uint32_t worker,
                   const struct seg_event *event);
+
+/* In the place of a worker whose process has ended: take back what it held (a
+ * pin, a copy of the state) and post DIED, so that another process can take
+ * its place.
+ *   value  in  of the event */
+void segment_bury(struct segment *s, uint32_t worker, uint64_t value);
 
 /* Aggregator's side: take the oldest event of a worker. */
 bool segment_take(struct segment *s, uint32_t worker, struct seg_event *event);

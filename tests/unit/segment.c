@@ -83,6 +83,36 @@ static void events(void)
     segment_detach(&s);
 }
 
+/* The gradient that a dead worker gave is not overwritten by who takes its
+ * place. */
+static void burial(void)
+{
+    struct segment s;
+    struct seg_event e = {.kind = SEG_EVENT_COMMIT};
+    char name[SEGMENT_NAME];
+
+    for (uint32_t bufs = 1; bufs <= 2; bufs++) {
+        segment_create(2, 10, bufs, 0, &s, name, NULL);
+        segment_unlink(name);
+        atomic_store(&s.workers[1].pid, 1);
+        e.step = 7;
+        e.value = 3;
+        e.buf = bufs - 1;
+        atomic_store(&s.workers[1].buf, e.buf); /* died before it turned */
+        segment_post(&s, 1, &e);
+        segment_bury(&s, 1, 9);
+        ok(atomic_load(&s.workers[1].hold_step) == 7,
+           "of %u buffers: held until step 7", bufs);
+        is_int(atomic_load(&s.workers[1].buf), 0, "in the next buffer");
+        e.step = 8;
+        e.value = 0; /* nothing given */
+        segment_post(&s, 1, &e);
+        segment_bury(&s, 1, 9);
+        ok(atomic_load(&s.workers[1].hold_step) == 7, "and no longer");
+        segment_detach(&s);
+    }
+}
+
 static void publish(struct segment *s, uint64_t step)
 {
     uint32_t slot = segment_reserve(s);
@@ -188,6 +218,7 @@ int main(void)
     lifecycle();
     bad();
     events();
+    burial();
     pins();
     race();
     clocks();
