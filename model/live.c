@@ -21,6 +21,10 @@ enum { SMALL_N = 64 };
 #define REALIGN    1.1
 #define CLOSE_RATE .3
 
+/* For this part of the time to the planned close the ticks are not looked at,
+ * only arrivals: what a tick costs, the workers of its node lose. */
+#define QUIET .25
+
 enum part {
     RUNNING, /* at work since start_s */
     LATER,   /* not free yet: start_s is a guess */
@@ -51,6 +55,7 @@ struct live {
     bool decided; /* there is a decision in this step, and posterior holds */
     struct live_outlook outlook; /* of the last one */
     size_t ask_at;               /* arrivals at which its plan closes */
+    double quiet_s;              /* no tick before this is looked at */
     double planned_s, expected, all_s, elapsed_s;
     double close_s; /* running close */
 };
@@ -151,6 +156,7 @@ static void begin(struct live *l, enum live_late late)
     l->next = l->col = 0;
     l->decided = false;
     l->ask_at = SIZE_MAX;
+    l->quiet_s = 0;
     l->planned_s = l->expected = l->all_s = l->elapsed_s = NAN;
 }
 
@@ -421,6 +427,18 @@ static size_t count_wanted(const struct live *l)
     return wanted < there ? wanted : there;
 }
 
+/* The next tick that is to be looked at; INFINITY: none. */
+static double next_tick(const struct live *l)
+{
+    const struct live_table *t = &l->table;
+
+    for (size_t i = l->next; i < t->cols; i++) {
+        if (t->tau_s[i] >= l->quiet_s * (1 - 1e-9))
+            return t->tau_s[i];
+    }
+    return INFINITY;
+}
+
 bool live_close(struct live *l, double now_s, double lambda, double *next_s)
 {
     const struct live_table *t = &l->table;
@@ -433,8 +451,8 @@ bool live_close(struct live *l, double now_s, double lambda, double *next_s)
     bool due = l->next < t->cols && now_s >= t->tau_s[l->next] * (1 - 1e-9);
     while (l->next < t->cols && now_s >= t->tau_s[l->next] * (1 - 1e-9))
         l->col = l->next++;
-    if (l->next < t->cols)
-        *next_s = t->tau_s[l->next];
+    due = due && now_s >= l->quiet_s * (1 - 1e-9);
+    *next_s = next_tick(l);
     if (l->next == 0 ||
         (!due && l->n > SMALL_N && l->arrived < l->ask_at && l->next < t->cols))
         return false;
@@ -444,7 +462,10 @@ bool live_close(struct live *l, double now_s, double lambda, double *next_s)
     if (!enough && l->mode != LIVE_BUSY)
         return false;
     look(l, now_s);
-    return best_is_now(l, lambda) && enough;
+    bool close = best_is_now(l, lambda) && enough;
+    l->quiet_s = now_s + QUIET * (l->planned_s - now_s);
+    *next_s = next_tick(l);
+    return close;
 }
 
 bool live_recheck(struct live *l, double lambda)

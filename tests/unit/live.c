@@ -287,7 +287,7 @@ static void against_ref(size_t n, size_t nodes, double sd)
     ref.worst = 0;
     ref.looks = 0;
     ref.lambda = .8 * (double)n;
-    for (int step = 0; step < 3; step++) {
+    for (int step = 0; step < 20; step++) {
         for (size_t j = 0; j < n; j++)
             x_s[j] = made_duration(&m, j, &state);
         live_plan(l, &m.p, LIVE_FRESH);
