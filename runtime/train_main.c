@@ -148,13 +148,16 @@ static void find_rank(struct worker *w)
 }
 
 /* Of what all find wrong one speaks. */
-static void complain_first(const struct worker *w, const struct dsgd_error *err)
+static void complain_first(const struct worker *w, enum dsgd_err rc,
+                           const struct dsgd_error *err)
 {
-    const char *local = w->launched ? getenv(DSGD_RUN_LOCAL_RANK) : NULL;
+    bool each =
+        w->launched && rc != DSGD_E_PREEMPTED; /* which all live to see */
+    const char *local = each ? getenv(DSGD_RUN_LOCAL_RANK) : NULL;
 
     if (local && strcmp(local, "0") != 0)
         sleep(1); /* dsgd-run ends the node's workers with the first */
-    if (w->launched || w->rank == 0)
+    if (each || w->rank == 0)
         complain(err);
 }
 
@@ -169,7 +172,7 @@ static enum dsgd_err run(struct worker *w, struct dsgd_error *err)
     if (rc == DSGD_OK)
         rc = work(w, d, err);
     if (rc != DSGD_OK)
-        complain_first(w, err);
+        complain_first(w, rc, err);
     train_report_close(w->report, NULL, NULL);
     train_job_free(&w->job);
     return rc;

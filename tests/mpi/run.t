@@ -86,6 +86,27 @@ DSGD_CUTOFF=order go -w 4 "$sleeper" -t .004 -e 8 -x 0:30:9
 is "$name: exit code" "$rc" 0
 trained 4
 
+# A worker that takes another's place leaves the gradients alone that the other
+# gave, those that are carried too.
+name="carried gradients"
+DSGD_CUTOFF=static:3 DSGD_LATE=carry DSGD_RING_BYTES=0 \
+    DSGD_RECORD=$dir/carry.dsgd go -w 5 "$sleeper" -t .004 -e 8 -x 1:20:9
+is "$name: exit code" "$rc" 0
+trained 5
+like "$name: every sample once an epoch" \
+    "$("$DSGD_BUILDDIR/tests/record_audit" "$dir/carry.dsgd")" \
+    'epochs 8 carried [1-9].* doubled 0 missing 0 wrong 0 differ 0 '
+
+name="a replay"
+DSGD_CUTOFF=static:3 DSGD_RECORD=$dir/played.dsgd go -w 4 "$sleeper" -t .004 -e 4
+before=$(grep -o 'state [0-9a-f]*' <<<"$out" | sort -u)
+DSGD_CUTOFF=replay:$dir/played.dsgd go -w 4 "$sleeper" -t .002 -e 4 -x 2:20:9
+is "$name in which a worker dies: exit code" "$rc" 0
+trained 4
+is "$name: the same bits" "$(grep -o 'state [0-9a-f]*' <<<"$out" | sort -u)" \
+    "$before"
+is "$name: says nothing of a difference" "$(grep -c differ <<<"$err")" 0
+
 name="a program that opens with dsgd_mpi_open"
 go -w 3 "$DSGD_BUILDDIR/tests/mpi/toy" -t .001
 is "$name: exit code" "$rc" 0
@@ -157,8 +178,8 @@ background() {
     done
 }
 workers_of() { pgrep -P "$1" -f sleeper; }
-gone() { # PID...: within a second
-    for _ in {1..20}; do
+gone() { # PID...: within ten seconds
+    for _ in {1..200}; do
         # shellcheck disable=SC2086
         ps -o pid= -p "$(tr ' ' , <<<"$*")" | grep -q . || return 0
         sleep .05
@@ -179,6 +200,23 @@ kill -TERM $pid
 wait $pid
 is "SIGTERM ends the workers: exit code" $? 143
 is "and none is started again" "$(grep -c 'starting it again' "$dir/err")" 0
+
+name="SIGTERM with checkpoints"
+export DSGD_CHECKPOINT_DIR=$dir/ck DSGD_RING_BYTES=0
+long="-t .004 -e 15 -x 1:300:9" # a worker dies in the second run
+# shellcheck disable=SC2086
+background "$sleeper" $long
+kill -TERM $pid
+wait $pid
+is "$name: exit code" $? 14
+is "$name: a checkpoint" "$(find "$dir/ck" -name 'step-*.ckpt' | wc -l)" 1
+# shellcheck disable=SC2086
+go -w 3 "$sleeper" $long
+is "$name, started again: exit code" "$rc" 0
+trained 3
+like "$name: goes on from it" "$err" 'dsgd-run: going on from step-0'
+like "$name: a worker died then" "$err" ': worker 1 started again 1 time$'
+unset DSGD_CHECKPOINT_DIR DSGD_RING_BYTES
 
 "$run" -w 2 sh -c 'trap "echo got it; exit 0" USR1; echo up
     while :; do sleep .05; done' >"$dir/out" 2>"$dir/err" &
