@@ -38,8 +38,8 @@ struct aggregator {
 
     struct msg_event *events; /* [EVENTS], not yet sent */
     uint32_t n_events;
-    float *sum;        /* [grad_elems], other nodes */
-    uint64_t sum_step; /* what sum holds; 0: nothing */
+    const float *sum; /* [grad_elems] of the reserved ring slot */
+    uint64_t sum_step;
     uint32_t sum_attempt;
     bool sum_waits;  /* to be sent */
     uint8_t *stuck;  /* [n_local] */
@@ -65,7 +65,6 @@ void aggregator_destroy(struct aggregator *a)
     state_drop(&a->incoming);
     state_drop(&a->state);
     free(a->events);
-    free(a->sum);
     free(a->stuck);
     free(a->silent_s);
     free(a);
@@ -90,10 +89,7 @@ enum dsgd_err aggregator_create(struct aggregator_config *config,
         a->events = calloc(EVENTS, sizeof *a->events);
         a->stuck = calloc(n, sizeof *a->stuck);
         a->silent_s = calloc(n, sizeof *a->silent_s);
-        if (!config->coord)
-            a->sum = calloc(node_grad_elems(a->node), sizeof *a->sum);
-        if (!a->events || !a->stuck || !a->silent_s ||
-            (!config->coord && !a->sum))
+        if (!a->events || !a->stuck || !a->silent_s)
             rc = error_set(err, DSGD_E_NOMEM, "aggregator: no memory");
     }
     if (rc == DSGD_OK && config->coord) {
@@ -221,7 +217,7 @@ static void on_close(struct aggregator *a, const struct msg *m,
 {
     if (m->step <= node_published(a->node) || bytes != node_size(a->node))
         return; /* this node was taken out of that step */
-    node_sum(a->node, mask, a->sum);
+    a->sum = node_sum(a->node, mask, 1);
     a->sum_step = m->step;
     a->sum_attempt = m->attempt;
     a->sum_waits = true;
@@ -235,8 +231,8 @@ static void on_publish(struct aggregator *a, const struct msg *m,
 
     if (bytes != shares + mean || m->step != node_published(a->node) + 1)
         return;
-    memcpy(node_reserve(a->node), (const char *)body + shares, mean);
     a->sum_waits = false;
+    memcpy(node_reserve(a->node), (const char *)body + shares, mean);
     node_commit(a->node, m);
     node_show(a->node, m, body);
 }

@@ -214,6 +214,21 @@ static bool tick_open(struct coordinator *c)
     return true;
 }
 
+static uint64_t contributed_samples(const struct coordinator *c)
+{
+    uint64_t samples = 0;
+    for (uint32_t w = 0; w < c->n_workers; w++) {
+        if (c->worker[w].arrived)
+            samples += c->worker[w].samples;
+    }
+    return samples;
+}
+
+static float mean_factor(const struct coordinator *c)
+{
+    return (float)(1.0 / (double)contributed_samples(c));
+}
+
 /* Add the nodes' sums in node order, as far as they have come. */
 static void add_sums(struct coordinator *c)
 {
@@ -225,7 +240,8 @@ static void add_sums(struct coordinator *c)
         if (!p->contributes)
             continue;
         if (c->next_sum == 0) {
-            node_sum(c->node, p->mask, mean);
+            mean = node_sum(c->node, p->mask,
+                            c->n_nodes == 1 ? mean_factor(c) : 1);
         } else if (!p->sum) {
             return;
         } else {
@@ -238,16 +254,6 @@ static void add_sums(struct coordinator *c)
         }
         c->sum_started = true;
     }
-}
-
-static uint64_t contributed_samples(const struct coordinator *c)
-{
-    uint64_t samples = 0;
-    for (uint32_t w = 0; w < c->n_workers; w++) {
-        if (c->worker[w].arrived)
-            samples += c->worker[w].samples;
-    }
-    return samples;
 }
 
 static void settle_ranges(struct coordinator *c)
@@ -288,7 +294,8 @@ static void publish(struct coordinator *c)
     struct seg_mean about = {.samples = samples, .lr_scale = 1};
     bool epoch_end;
 
-    node_scale(c->node, node_reserve(c->node), (float)(1.0 / (double)samples));
+    if (c->n_nodes > 1)
+        node_scale(c->node, node_reserve(c->node), mean_factor(c));
     c->now_s = own_clock_s(c->clock);
     for (uint32_t w = 0; w < c->n_workers; w++)
         about.contributors += c->worker[w].arrived;

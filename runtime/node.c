@@ -7,11 +7,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "chunks.h"
 #include "error.h"
 #include "sys.h"
 
 enum { STARTS = 256 }; /* step starts remembered, for the lags of late ones */
-enum { BLOCK = 1024 }; /* floats summed at a time: they stay in L1 */
 
 struct local {
     uint64_t begin_step, begin_ns;
@@ -24,6 +24,7 @@ struct node {
     struct local *local; /* [n_local] */
     uint32_t next;       /* whose events are looked at first */
     int reserved;        /* ring slot, -1: none */
+    struct chunks chunks;
     uint64_t start_step[STARTS], start_ns[STARTS];
     uint64_t pending_step; /* may begin once step - 1 is published */
     struct msg_share *pending;
@@ -38,6 +39,7 @@ enum dsgd_err node_create(const struct segment *seg, struct node **out,
         n->view = *seg;
         n->seg = &n->view;
         n->reserved = -1;
+        chunks_init(&n->chunks, n->seg);
         n->local = calloc(seg->h->n_local, sizeof *n->local);
         n->pending = calloc(seg->h->n_local, sizeof *n->pending);
     }
@@ -166,24 +168,12 @@ void node_add(const struct node *n, float *sum, const float *x)
     add(sum, x, n->seg->h->grad_elems);
 }
 
-void node_sum(struct node *n, const uint8_t *mask, float *out)
+float *node_sum(struct node *n, const uint8_t *mask, float factor)
 {
-    size_t elems = n->seg->h->grad_elems;
-
-    for (size_t at = 0; at < elems; at += BLOCK) {
-        size_t count = elems - at < BLOCK ? elems - at : BLOCK;
-        bool first = true;
-        for (uint32_t w = 0; w < n->seg->h->n_local; w++) {
-            if (!mask[w])
-                continue;
-            const float *x = segment_slot(n->seg, w, 0) + at;
-            if (first)
-                memcpy(out + at, x, count * sizeof *out);
-            else
-                add(out + at, x, count);
-            first = false;
-        }
-    }
+    node_reserve(n);
+    n->reserved =
+        (int)chunks_sum(&n->chunks, mask, factor, (uint32_t)n->reserved);
+    return node_reserve(n);
 }
 
 float *node_reserve(struct node *n)

@@ -28,9 +28,10 @@ bool node_event(struct node *n, struct msg_event *event);
 /* Sleep until a worker posts an event or timeout_ns has passed. */
 void node_nap(struct node *n, uint64_t timeout_ns);
 
-/* out[grad_elems] = sum over the workers with mask[w] != 0, in rank order.
- * At least one is set, and each has committed. */
-void node_sum(struct node *n, const uint8_t *mask, float *out);
+/* Sum over the workers with mask[w] != 0, in rank order, times factor, into the
+ * reserved ring slot; workers that wait help.  At least one is set, and each
+ * has committed.  Returns node_reserve's slot from now on. */
+float *node_sum(struct node *n, const uint8_t *mask, float factor);
 
 /* sum += x, [grad_elems] */
 void node_add(const struct node *n, float *sum, const float *x);
