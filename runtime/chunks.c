@@ -3,13 +3,11 @@
 #include <sched.h>
 #include <string.h>
 
+#include "sum.h"
 #include "sys.h"
 
 enum { INDEX_BITS = 24 };
 #define INDEX_MASK ((UINT64_C(1) << INDEX_BITS) - 1)
-
-enum { BLOCK = 1024 }; /* floats summed at a time: they stay in L1 */
-enum { GROUP = 4 };    /* rows read at a time */
 
 /* A helper costs a wake-up of some ten microseconds: so many floats must be
  * read for each that is woken. */
@@ -40,80 +38,21 @@ static uint64_t done_word(uint64_t job)
     return job << 1 | 1;
 }
 
-static void add1(float *restrict out, const float *restrict a, size_t n)
-{
-#pragma omp simd
-    for (size_t i = 0; i < n; i++)
-        out[i] += a[i];
-}
-
-static void add4(float *restrict out, const float *const *x, size_t n)
-{
-    const float *a = x[0], *b = x[1], *c = x[2], *d = x[3];
-#pragma omp simd
-    for (size_t i = 0; i < n; i++)
-        out[i] = (((out[i] + a[i]) + b[i]) + c[i]) + d[i];
-}
-
-static void set2(float *restrict out, const float *a, const float *b, size_t n)
-{
-#pragma omp simd
-    for (size_t i = 0; i < n; i++)
-        out[i] = a[i] + b[i];
-}
-
-static void set4(float *restrict out, const float *const *x, size_t n)
-{
-    const float *a = x[0], *b = x[1], *c = x[2], *d = x[3];
-#pragma omp simd
-    for (size_t i = 0; i < n; i++)
-        out[i] = ((a[i] + b[i]) + c[i]) + d[i];
-}
-
-static void scale(float *x, float factor, size_t n)
-{
-#pragma omp simd
-    for (size_t i = 0; i < n; i++)
-        x[i] *= factor;
-}
-
-/* Up to GROUP rows, in order: set out, or add to it. */
-static void sum_group(float *out, const float *const *x, uint32_t rows,
-                      bool set, size_t n)
-{
-    uint32_t from = 0;
-
-    if (rows == GROUP) {
-        (set ? set4 : add4)(out, x, n);
-        return;
-    }
-    if (set && rows == 1)
-        memcpy(out, x[0], n * sizeof *out);
-    else if (set)
-        set2(out, x[0], x[1], n);
-    if (set)
-        from = rows == 1 ? 1 : 2;
-    for (uint32_t r = from; r < rows; r++)
-        add1(out, x[r], n);
-}
-
 static void sum_block(const struct segment *s, float *out, size_t at, size_t n)
 {
     const struct seg_sum *sum = s->sum;
     uint32_t n_rows = atomic_load_explicit(&sum->n_rows, memory_order_relaxed);
-    const float *x[GROUP];
+    const float *x[SUM_GROUP];
 
-    for (uint32_t r = 0; r < n_rows; r += GROUP) {
-        uint32_t rows = n_rows - r < GROUP ? n_rows - r : GROUP;
+    for (uint32_t r = 0; r < n_rows; r += SUM_GROUP) {
+        uint32_t rows = n_rows - r < SUM_GROUP ? n_rows - r : SUM_GROUP;
         for (uint32_t i = 0; i < rows; i++)
             x[i] = segment_row(s, atomic_load_explicit(&s->rows[r + i],
                                                        memory_order_relaxed)) +
                    at;
         sum_group(out, x, rows, r == 0, n);
     }
-    float factor = atomic_load_explicit(&sum->factor, memory_order_relaxed);
-    if (factor != 1)
-        scale(out, factor, n);
+    sum_scale(out, atomic_load_explicit(&sum->factor, memory_order_relaxed), n);
 }
 
 static size_t chunk_floats(const struct segment *s, uint32_t index)
@@ -129,8 +68,8 @@ static void sum_chunk(const struct segment *s, uint32_t index, uint32_t slot)
     size_t end = first + chunk_floats(s, index);
     float *out = segment_ring(s, slot);
 
-    for (size_t at = first; at < end; at += BLOCK)
-        sum_block(s, out + at, at, end - at < BLOCK ? end - at : BLOCK);
+    for (size_t at = first; at < end; at += SUM_BLOCK)
+        sum_block(s, out + at, at, end - at < SUM_BLOCK ? end - at : SUM_BLOCK);
 }
 
 static bool claim(struct segment *s, uint64_t word)
@@ -218,6 +157,7 @@ void chunks_begin(struct chunks *c, const uint8_t *mask, float factor,
     c->job++;
     c->slot = slot;
     c->ready = 0;
+    c->until_ns = 0;
     c->start_ns = sys_now_ns();
     atomic_store(&s->sum->claim, claim_word(c->job, INDEX_MASK));
     for (uint32_t w = 0; w < s->h->n_local; w++) {
@@ -263,12 +203,21 @@ uint32_t chunks_ready(struct chunks *c)
     return c->ready;
 }
 
+/* When to take over; counts from when nothing was left to claim. */
+static uint64_t patience_end(struct chunks *c)
+{
+    uint64_t now = sys_now_ns(), patience = now - c->start_ns;
+
+    if (!c->until_ns)
+        c->until_ns = now + (patience > PATIENCE_NS ? patience : PATIENCE_NS);
+    return c->until_ns;
+}
+
 /* Sleep until all chunks are done; false when patience ends. */
 static bool await_helpers(struct chunks *c)
 {
     struct seg_header *h = c->s->h;
-    uint64_t now = sys_now_ns(), patience = now - c->start_ns;
-    uint64_t until = now + (patience > PATIENCE_NS ? patience : PATIENCE_NS);
+    uint64_t until = patience_end(c), now;
     bool all;
 
     for (;;) {
@@ -286,13 +235,14 @@ static bool await_helpers(struct chunks *c)
 
 /* Every chunk has been claimed, and some are not done.  The old slot may be
  * reserved again only if nobody writes it any more, and then all are done. */
-static uint32_t take_over(struct chunks *c)
+static void take_over(struct chunks *c)
 {
     struct segment *s = c->s;
     uint32_t old = c->slot, other = segment_reserve(s);
 
+    c->slot = other;
     if (other == old)
-        return old;
+        return;
     c->taken_over++;
     for (uint32_t i = 0; i < s->h->n_chunks; i++) {
         size_t at = (size_t)i * s->h->chunk_elems;
@@ -302,7 +252,7 @@ static uint32_t take_over(struct chunks *c)
         else
             sum_chunk(s, i, other);
     }
-    return other;
+    c->ready = s->h->n_chunks;
 }
 
 uint32_t chunks_finish(struct chunks *c)
@@ -310,8 +260,26 @@ uint32_t chunks_finish(struct chunks *c)
     while (chunks_work(c)) {
     }
     if (chunks_ready(c) < c->s->h->n_chunks && !await_helpers(c))
-        c->slot = take_over(c);
+        take_over(c);
     return c->slot;
+}
+
+bool chunks_tend(struct chunks *c)
+{
+    if (chunks_work(c))
+        return true;
+    if (chunks_ready(c) == c->s->h->n_chunks || sys_now_ns() < patience_end(c))
+        return false;
+    take_over(c);
+    return true;
+}
+
+bool chunks_abandon(struct chunks *c)
+{
+    if (!c->job)
+        return false;
+    atomic_store(&c->s->sum->claim, claim_word(c->job, INDEX_MASK));
+    return chunks_ready(c) < c->s->h->n_chunks;
 }
 
 uint32_t chunks_sum(struct chunks *c, const uint8_t *mask, float factor,

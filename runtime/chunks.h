@@ -42,10 +42,10 @@
 struct chunks {
     struct segment *s;
     uint64_t job;
-    uint64_t start_ns;
-    uint32_t slot;    /* where this job's sum goes */
-    uint32_t threads; /* that can run at a time; 0: not known yet */
-    uint32_t ready;   /* chunks in front that are done */
+    uint64_t start_ns, until_ns; /* begun; helpers are waited for until */
+    uint32_t slot;               /* where this job's sum goes */
+    uint32_t threads;            /* that can run at a time; 0: not known yet */
+    uint32_t ready;              /* chunks in front that are done */
     uint64_t taken_over;
 };
 void chunks_init(struct chunks *c, struct segment *s);
@@ -58,15 +58,24 @@ void chunks_init(struct chunks *c, struct segment *s);
 uint32_t chunks_sum(struct chunks *c, const uint8_t *mask, float factor,
                     uint32_t slot);
 
-/* The same in pieces.  chunks_begin announces the sum and wakes helpers;
- * chunks_work sums one chunk that nobody has claimed and returns false when
- * there is none; chunks_ready: how many chunks in front are done;
- * chunks_finish waits for the rest, as chunks_sum does. */
+/* The same in pieces.  chunks_begin announces the sum and wakes helpers.
+ * chunks_ready says how many chunks in front are done: they may be read, and
+ * then be overwritten with something else.  Until all are, call chunks_tend: it
+ * sums a chunk, or takes over, or returns false when there is only to wait;
+ * the sum is in c->slot, which a take-over changes. */
 void chunks_begin(struct chunks *c, const uint8_t *mask, float factor,
                   uint32_t slot);
-bool chunks_work(struct chunks *c);
 uint32_t chunks_ready(struct chunks *c);
+bool chunks_tend(struct chunks *c);
+
+/* chunks_work sums one chunk that nobody has claimed, or returns false;
+ * chunks_finish does and waits for what is left, as chunks_sum does. */
+bool chunks_work(struct chunks *c);
 uint32_t chunks_finish(struct chunks *c);
+
+/* Give a sum up.  Returns whether a helper may still be writing to its slot: it
+ * must not be used before segment_reserve gives it out again. */
+bool chunks_abandon(struct chunks *c);
 
 /* A worker's side: sum chunks as long as there are any.  Returns how many.  The
  * worker must not have a mean pinned. */

@@ -192,10 +192,8 @@ static void begin_close(struct coordinator *c)
         }
     }
     dyn_closed(c);
-    c->attempt = 1;
-    c->close_s = c->now_s;
-    c->next_sum = 0;
-    c->sum_started = false;
+    c->attempt++;
+    c->close_s = c->wait_s = c->now_s;
     enter(c, PHASE_CLOSING);
     peers_close(c);
 }
@@ -224,36 +222,9 @@ static uint64_t contributed_samples(const struct coordinator *c)
     return samples;
 }
 
-static float mean_factor(const struct coordinator *c)
+float coordinator_factor(const struct coordinator *c)
 {
     return (float)(1.0 / (double)contributed_samples(c));
-}
-
-/* Add the nodes' sums in node order, as far as they have come. */
-static void add_sums(struct coordinator *c)
-{
-    float *mean = node_reserve(c->node);
-    size_t bytes = node_grad_elems(c->node) * sizeof *mean;
-
-    for (; c->next_sum < c->n_nodes; c->next_sum++) {
-        struct peer *p = &c->peer[c->next_sum];
-        if (!p->contributes)
-            continue;
-        if (c->next_sum == 0) {
-            mean = node_sum(c->node, p->mask,
-                            c->n_nodes == 1 ? mean_factor(c) : 1);
-        } else if (!p->sum) {
-            return;
-        } else {
-            if (c->sum_started)
-                node_add(c->node, mean, p->sum);
-            else
-                memcpy(mean, p->sum, bytes);
-            p->sum = NULL;
-            c->transport->ops->release(c->transport, c->next_sum);
-        }
-        c->sum_started = true;
-    }
 }
 
 static void settle_ranges(struct coordinator *c)
@@ -294,8 +265,6 @@ static void publish(struct coordinator *c)
     struct seg_mean about = {.samples = samples, .lr_scale = 1};
     bool epoch_end;
 
-    if (c->n_nodes > 1)
-        node_scale(c->node, node_reserve(c->node), mean_factor(c));
     c->now_s = own_clock_s(c->clock);
     for (uint32_t w = 0; w < c->n_workers; w++)
         about.contributors += c->worker[w].arrived;
@@ -319,6 +288,7 @@ static void publish(struct coordinator *c)
     c->own_mean = peers_mean(c, c->published, &about);
     c->own_waits = true;
     node_commit(c->node, &c->own_mean);
+    peers_committed(c);
 }
 
 /* This node sees a mean last: sending it to the others competes with its own
@@ -337,16 +307,16 @@ static bool show_own(struct coordinator *c)
     return true;
 }
 
-/* Take nodes that do not deliver out of the step. */
+/* Take nodes that do not deliver out of the step, and begin again without them:
+ * as a star. */
 static void drop_late_nodes(struct coordinator *c)
 {
-    bool dropped = false;
-
-    if (c->now_s - c->close_s <= coordinator_hard_timeout_s(c) * c->attempt)
+    if (!c->exchange || c->now_s - c->wait_s <= coordinator_hard_timeout_s(c))
         return;
+    c->wait_s = c->now_s;
     for (uint32_t i = 1; i < c->n_nodes; i++) {
         struct peer *p = &c->peer[i];
-        if (i < c->next_sum || !p->contributes || p->sum)
+        if (!coordinator_late(c, i))
             continue;
         for (uint32_t l = 0; l < p->n_local; l++) {
             struct worker *w = &c->worker[p->worker[l]];
@@ -355,21 +325,27 @@ static void drop_late_nodes(struct coordinator *c)
         }
         p->contributes = false;
         lost_node(c, i);
-        dropped = true;
     }
-    c->attempt += dropped;
+    c->attempt++;
+    if (c->n_arrived)
+        peers_close(c);
 }
 
 static bool tick_closing(struct coordinator *c)
 {
+    if (c->exchange && exchange_complete(c->exchange, c->step)) {
+        publish(c);
+        return true;
+    }
     drop_late_nodes(c);
     if (!c->n_arrived) { /* all that had arrived were on lost nodes */
+        exchange_drop(c->exchange);
         enter(c, PHASE_OPEN);
         return true;
     }
-    add_sums(c);
-    if (c->next_sum < c->n_nodes)
+    if (c->exchange)
         return false;
+    node_sum(c->node, c->peer[0].mask, coordinator_factor(c));
     publish(c);
     return true;
 }
@@ -568,20 +544,6 @@ void coordinator_life(struct coordinator *c, uint32_t node,
     }
     for (uint32_t i = 0; i < p->n_local && i < m->count; i++)
         note_life(c, p->worker[i], now_s - silent_s[i]);
-}
-
-void coordinator_sum(struct coordinator *c, uint32_t node, const struct msg *m,
-                     const float *sum)
-{
-    struct peer *p = &c->peer[node];
-    bool wanted = c->phase == PHASE_CLOSING && m->step == c->step &&
-                  p->contributes && !p->sum && node >= c->next_sum &&
-                  m->count == node_grad_elems(c->node);
-
-    if (wanted)
-        p->sum = sum;
-    else
-        c->transport->ops->release(c->transport, node);
 }
 
 void coordinator_bye(struct coordinator *c, uint32_t node, const uint8_t *stuck)

@@ -28,6 +28,7 @@
 #define DSGD_RECORD       "DSGD_RECORD"     /* as --dsgd-record */
 #define DSGD_LATE         "DSGD_LATE"       /* requeue | drop */
 #define DSGD_RING_BYTES   "DSGD_RING_BYTES" /* bytes of ring a node */
+#define DSGD_SPREAD_BYTES "DSGD_SPREAD_BYTES" /* summed by all nodes */
 #define DSGD_HARD_TIMEOUT "DSGD_HARD_TIMEOUT" /* seconds, fixed */
 #define DSGD_MODEX        "DSGD_MODEX"        /* auto | pmix | mpi */
 #define DSGD_CONF         "DSGD_CONF"         /* path of dsgd.conf */

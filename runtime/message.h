@@ -17,13 +17,17 @@ enum msg_kind {
     MSG_BYE = 3,    /* uint8_t[count]: who never came to the end of the run */
     MSG_DONE = 10,  /* the node's aggregator sends no more */
     MSG_LOAD = 12,  /* float[count]: the node's telemetry */
-    /* node to coordinator, bulk */
-    MSG_SUM = 4, /* float[grad_elems]: sum over the node's contributors */
+    /* any node to any node, bulk: pieces, see exchange.h */
+    MSG_SUM = 4,   /* float[count]: sum over the node's contributors */
+    MSG_MEAN = 20, /* float[count] */
     /* coordinator to node, control */
-    MSG_CLOSE = 5, /* uint8_t[count]: who contributes, of the node's workers */
-    MSG_START = 6, /* struct msg_share[count]: step may begin */
-    MSG_END = 7,   /* the run is over */
-    MSG_REAP = 11, /* the record is complete: end stuck processes */
+    MSG_CLOSE = 5,   /* uint8_t[count]: who contributes, of the node's workers;
+                      then uint8_t[nodes]: enum exchange_role */
+    MSG_SHOW = 21,   /* struct msg_share[count]: the mean is whole, and on its
+                      way to this node in pieces */
+    MSG_START = 6,   /* struct msg_share[count]: step may begin */
+    MSG_END = 7,     /* the run is over */
+    MSG_REAP = 11,   /* the record is complete: end stuck processes */
     MSG_LATEST = 13, /* float[count]: latest start of step, s after its start */
     /* coordinator to node, bulk */
     MSG_PUBLISH = 8, /* struct msg_share[count], then float[grad_elems] */
@@ -33,22 +37,29 @@ enum msg_kind {
 enum msg_flag {
     MSG_EPOCH_END = 1, /* PUBLISH: the last step of its epoch */
     MSG_STARTS = 2,    /* PUBLISH: the next step may begin */
-    MSG_LAST = 4       /* STATE: the last piece */
+    MSG_LAST = 4,      /* STATE: the last piece */
+    MSG_SPREAD = 8     /* CLOSE: exchange_plan.spread */
 };
 
 struct msg {
     uint32_t kind;
     uint32_t flags;
     uint32_t count;   /* of what follows */
-    uint32_t attempt; /* CLOSE, SUM */
+    uint32_t attempt; /* CLOSE, SUM, MEAN */
     uint64_t step;
     union {
-        struct { /* PUBLISH */
+        struct { /* PUBLISH, SHOW */
             uint64_t epoch, samples;
             uint64_t run_samples, run_ns; /* so far: for dsgd_progress */
             uint32_t contributors, pad;
             double lr_scale;
         } mean;
+        struct { /* CLOSE */
+            float factor;
+        } close;
+        struct { /* SUM, MEAN */
+            uint32_t index;
+        } piece;
         struct { /* END */
             double hard_timeout_s;
         } end;

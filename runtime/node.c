@@ -148,39 +148,54 @@ void node_nap(struct node *n, uint64_t timeout_ns)
     atomic_store(&h->agg_asleep, 0);
 }
 
-static void add(float *restrict sum, const float *restrict x, size_t n)
-{
-#pragma omp simd
-    for (size_t i = 0; i < n; i++)
-        sum[i] += x[i];
-}
-
-void node_scale(const struct node *n, float *x, float factor)
-{
-    size_t elems = n->seg->h->grad_elems;
-#pragma omp simd
-    for (size_t i = 0; i < elems; i++)
-        x[i] *= factor;
-}
-
-void node_add(const struct node *n, float *sum, const float *x)
-{
-    add(sum, x, n->seg->h->grad_elems);
-}
-
-float *node_sum(struct node *n, const uint8_t *mask, float factor)
-{
-    node_reserve(n);
-    n->reserved =
-        (int)chunks_sum(&n->chunks, mask, factor, (uint32_t)n->reserved);
-    return node_reserve(n);
-}
-
 float *node_reserve(struct node *n)
 {
     if (n->reserved < 0)
         n->reserved = (int)segment_reserve(n->seg);
     return segment_ring(n->seg, (uint32_t)n->reserved);
+}
+
+/* A slot that no helper of a sum before this one still writes. */
+static uint32_t clean_slot(struct node *n)
+{
+    if (chunks_abandon(&n->chunks) || n->reserved < 0)
+        n->reserved = (int)segment_reserve(n->seg);
+    return (uint32_t)n->reserved;
+}
+
+float *node_sum(struct node *n, const uint8_t *mask, float factor)
+{
+    n->reserved = (int)chunks_sum(&n->chunks, mask, factor, clean_slot(n));
+    return node_reserve(n);
+}
+
+void node_sum_begin(struct node *n, const uint8_t *mask)
+{
+    chunks_begin(&n->chunks, mask, 1, clean_slot(n));
+}
+
+bool node_sum_tend(struct node *n)
+{
+    bool did = chunks_tend(&n->chunks);
+
+    n->reserved = (int)n->chunks.slot;
+    return did;
+}
+
+size_t node_sum_ready(struct node *n)
+{
+    size_t ready = chunks_ready(&n->chunks) * n->seg->h->chunk_elems;
+    return ready < node_grad_elems(n) ? ready : node_grad_elems(n);
+}
+
+void node_sum_drop(struct node *n)
+{
+    clean_slot(n);
+}
+
+size_t node_chunk_elems(const struct node *n)
+{
+    return n->seg->h->chunk_elems;
 }
 
 static void give_shares(struct node *n, uint64_t step,

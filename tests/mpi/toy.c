@@ -1,12 +1,13 @@
 /* A training with known answers, for tests under mpirun and srun.
  *
  *     toy [-e epochs] [-b batch] [-n samples] [-g floats] [-s RANK:SECONDS]…
- *         [-t SECONDS] [-p] [-x RANK:STEP] [-q]
+ *         [-t SECONDS] [-p] [-x RANK:STEP] [-q] [-r]
  *
  * Each sample i adds 1 to element i % floats of the gradient, so that the sum
  * of mean * samples over all steps counts how often each residue was used.
  * -s makes a rank sleep that long in each step (in 8 pieces, polling with -p);
- * -t is everybody's time; -x raises SIGSTOP in a rank at a step.  Rank 0 prints
+ * -t is everybody's time; -x raises SIGSTOP in a rank at a step; -r adds to each
+ * element what makes the bits of a sum depend on its order.  Rank 0 prints
  * what it saw; every rank prints a checksum of its state. */
 #include <math.h>
 #include <signal.h>
@@ -23,7 +24,7 @@ struct plan {
     double base_s;
     uint64_t epochs, batch, samples;
     size_t floats;
-    bool poll, quiet;
+    bool poll, quiet, rough;
     long stop_rank, stop_step;
 };
 
@@ -50,7 +51,7 @@ static int parse(int argc, char **argv, struct plan *p)
                        .samples = 1000,
                        .floats = 1000,
                        .stop_rank = -1};
-    while ((c = getopt(argc, argv, "e:b:n:g:s:t:px:q")) != -1) {
+    while ((c = getopt(argc, argv, "e:b:n:g:s:t:px:qr")) != -1) {
         switch (c) {
         case 'e':
             p->epochs = strtoull(optarg, NULL, 10);
@@ -78,6 +79,9 @@ static int parse(int argc, char **argv, struct plan *p)
             break;
         case 'q':
             p->quiet = true;
+            break;
+        case 'r':
+            p->rough = true;
             break;
         case 'x':
             if (sscanf(optarg, "%ld:%ld", &p->stop_rank, &p->stop_step) != 2)
@@ -109,6 +113,8 @@ static uint64_t compute(struct dsgd *d, const struct plan *p,
             dsgd_shuffle(1, step->epoch, p->samples, step->first_sample + i);
         grad[sample % p->floats] += 1;
     }
+    for (size_t i = 0; p->rough && i < p->floats; i++)
+        grad[i] += (float)((i * 31 + step->first_sample * 7) % 1013) * .1f;
     return step->n_samples;
 }
 

@@ -19,6 +19,7 @@ static void clear(void)
     unsetenv(DSGD_RECORD);
     unsetenv(DSGD_LATE);
     unsetenv(DSGD_RING_BYTES);
+    unsetenv(DSGD_SPREAD_BYTES);
     unsetenv(DSGD_HARD_TIMEOUT);
     setenv(DSGD_CONF, conf_path, 1);
 }
