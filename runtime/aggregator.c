@@ -18,12 +18,14 @@
 
 enum { EVENTS = 256 }; /* in one message */
 
-/* A nap starts short and doubles while nothing comes: a round trip of a few
- * tenths of a millisecond while busy, two per cent of a core while idle. */
-#define NAP_FIRST_NS UINT64_C(50000)
+/* A nap starts short and grows by a share of itself while nothing comes: a nap
+ * is about a quarter of what was waited already, one millisecond at most, and an
+ * idle aggregator costs two per cent of a core. */
+#define NAP_FIRST_NS UINT64_C(20000)
 #define NAP_LAST_NS  UINT64_C(1000000)
 #define NAP_ALONE_NS UINT64_C(50000000) /* no peers: the bell wakes */
 #define NAP_BUSY_NS  UINT64_C(50000)    /* a gradient is on its way */
+#define NAP_SHARE    4
 #define LIFE_EVERY_S 0.5
 
 struct aggregator {
@@ -241,7 +243,8 @@ static void on_show(struct aggregator *a, const struct msg *m,
 /* The mean may be shown, and all of it has come. */
 static bool show(struct aggregator *a)
 {
-    if (a->show.kind != MSG_SHOW || !exchange_complete(a->x, a->show.step))
+    if (a->show.kind != MSG_SHOW ||
+        !exchange_complete(a->x, a->show.step, a->show.attempt))
         return false;
     a->show.kind = 0;
     node_commit(a->node, &a->show);
@@ -456,7 +459,8 @@ static void *run(void *argument)
             nap_ns = NAP_FIRST_NS;
         } else {
             node_nap(a->node, nap_limit(a, nap_ns));
-            nap_ns = nap_ns * 2 < NAP_LAST_NS ? nap_ns * 2 : NAP_LAST_NS;
+            nap_ns += nap_ns / NAP_SHARE;
+            nap_ns = nap_ns < NAP_LAST_NS ? nap_ns : NAP_LAST_NS;
         }
     }
     return NULL;

@@ -265,6 +265,7 @@ static void publish(struct coordinator *c)
     struct seg_mean about = {.samples = samples, .lr_scale = 1};
     bool epoch_end;
 
+    c->final_attempt = c->attempt;
     c->now_s = own_clock_s(c->clock);
     for (uint32_t w = 0; w < c->n_workers; w++)
         about.contributors += c->worker[w].arrived;
@@ -333,7 +334,7 @@ static void drop_late_nodes(struct coordinator *c)
 
 static bool tick_closing(struct coordinator *c)
 {
-    if (c->exchange && exchange_complete(c->exchange, c->step)) {
+    if (c->exchange && exchange_complete(c->exchange, c->step, c->attempt)) {
         publish(c);
         return true;
     }

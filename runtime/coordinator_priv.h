@@ -78,15 +78,16 @@ struct coordinator {
     uint64_t step; /* open, or next */
     uint64_t published;
     uint32_t attempt, target, n_arrived;
-    bool last;         /* the last published step ended the run */
-    bool whole;        /* every able worker has a whole batch */
-    double phase_s;    /* own clock when the phase began */
-    double step_s;     /* … when the open step started */
-    double close_s;    /* … when it was closed */
-    double wait_s;     /* … when this attempt to sum began */
-    double origin_s;   /* … when the first step started */
-    double run_s;      /* sum of step times, boundaries left out */
-    double overhead_s; /* publish - close, low running quantile */
+    uint32_t final_attempt; /* of the last published step */
+    bool last;              /* the last published step ended the run */
+    bool whole;             /* every able worker has a whole batch */
+    double phase_s;         /* own clock when the phase began */
+    double step_s;          /* … when the open step started */
+    double close_s;         /* … when it was closed */
+    double wait_s;          /* … when this attempt to sum began */
+    double origin_s;        /* … when the first step started */
+    double run_s;           /* sum of step times, boundaries left out */
+    double overhead_s;      /* publish - close, low running quantile */
     uint64_t run_samples;
     struct msg own_mean; /* the last mean, for this node's workers */
     bool own_waits;      /* … who have not seen it yet */

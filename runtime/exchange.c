@@ -300,9 +300,11 @@ bool exchange_pump(struct exchange *x)
     return did;
 }
 
-bool exchange_complete(const struct exchange *x, uint64_t step)
+bool exchange_complete(const struct exchange *x, uint64_t step,
+                       uint32_t attempt)
 {
-    return x->plan.step == step && x->here == x->n_pieces;
+    return x->plan.step == step && x->plan.attempt == attempt &&
+           x->here == x->n_pieces;
 }
 
 void exchange_committed(struct exchange *x)

@@ -60,8 +60,9 @@ void exchange_message(struct exchange *x, uint32_t node, const struct msg *m,
 /* Do what can be done.  Returns whether anything was. */
 bool exchange_pump(struct exchange *x);
 
-/* The mean of a step is whole, in the reserved slot. */
-bool exchange_complete(const struct exchange *x, uint64_t step);
+/* The mean of this plan is whole, in the reserved slot. */
+bool exchange_complete(const struct exchange *x, uint64_t step,
+                       uint32_t attempt);
 /* It was committed to the ring: what others still lack is sent from there. */
 void exchange_committed(struct exchange *x);
 /* The reserved slot is wanted for something else. */

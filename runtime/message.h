@@ -45,7 +45,7 @@ struct msg {
     uint32_t kind;
     uint32_t flags;
     uint32_t count;   /* of what follows */
-    uint32_t attempt; /* CLOSE, SUM, MEAN */
+    uint32_t attempt; /* CLOSE, SUM, MEAN, SHOW */
     uint64_t step;
     union {
         struct { /* PUBLISH, SHOW */

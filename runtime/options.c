@@ -14,7 +14,7 @@
 
 #define DEFAULT_CONF         DSGD_SYSCONFDIR "/dsgd/dsgd.conf"
 #define DEFAULT_RING_BYTES   (64u << 20)
-#define DEFAULT_SPREAD_BYTES (1u << 20)
+#define DEFAULT_SPREAD_BYTES (256u << 10)
 
 /* A setting is a row: how it is read, and what it is called in each of the
  * places it may come from; NULL: not to be set there. */

@@ -189,6 +189,7 @@ static bool send_show(struct coordinator *c, uint32_t node)
         return false;
     struct msg m = peers_mean(c, c->published, &about);
     m.kind = MSG_SHOW;
+    m.attempt = c->final_attempt;
     m.count = p->n_local;
     if (m.flags & MSG_STARTS)
         peers_shares(c, p);

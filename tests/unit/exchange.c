@@ -172,7 +172,7 @@ static bool all_have(const struct world *w, const struct round *r)
 {
     for (uint32_t i = 0; i < NODES; i++) {
         if ((r->role[i] & EXCHANGE_TAKES) && !w->frozen[i] &&
-            !exchange_complete(w->x[i], r->step))
+            !exchange_complete(w->x[i], r->step, r->attempt))
             return false;
     }
     return true;
@@ -294,7 +294,8 @@ static void frozen(bool spread)
     run(&w, &r, 60);
     w.frozen[2] = true;
     run(&w, &r, 100000);
-    ok(!exchange_complete(w.x[0], 1), "a node is frozen: the mean stays away");
+    ok(!exchange_complete(w.x[0], 1, 1),
+       "a node is frozen: the mean stays away");
     ok(spread || (exchange_owes(w.x[0], 2) && !exchange_owes(w.x[0], 1)),
        "it is seen who owes");
     r.attempt = 2;
