@@ -12,21 +12,24 @@ enum { SLOTS = 32 }; /* control messages on their way to one peer */
 struct mpi_peer {
     int rank;
     uint32_t node;
-    char *slot; /* [SLOTS][control_bytes] */
+    char *slot; /* [SLOTS][control_bytes]; NULL: no control messages */
     MPI_Request slot_request[SLOTS];
+    size_t bulk_bytes;
     char *out, *in; /* [bulk_bytes] */
-    MPI_Request out_request, in_request;
-    bool in_held; /* delivered, not released */
+    MPI_Request out_request;
 };
 
 struct transport_mpi {
     struct transport base;
     MPI_Comm comm;
     uint32_t n_peers;
-    struct mpi_peer *peer;  /* [n_peers] */
-    uint32_t *peer_of;      /* [n_nodes] */
-    uint32_t *node_of_rank; /* [size of comm] */
-    size_t control_bytes, bulk_bytes;
+    struct mpi_peer *peer;   /* [n_peers] */
+    MPI_Request *in_request; /* [n_peers] null: delivered, not released */
+    int *ready;              /* [n_peers] scratch */
+    MPI_Status *status;      /* [n_peers] scratch */
+    uint32_t *peer_of;       /* [n_nodes] */
+    uint32_t *node_of_rank;  /* [size of comm] */
+    size_t control_bytes;
     char *control_in;
     MPI_Request control_request;
 };
@@ -103,10 +106,11 @@ static int receive_control(struct transport_mpi *t)
                      MPI_ANY_SOURCE, TAG_CONTROL, t->comm, &t->control_request);
 }
 
-static int receive_bulk(struct transport_mpi *t, struct mpi_peer *p)
+static int receive_bulk(struct transport_mpi *t, uint32_t i)
 {
-    return MPI_Irecv(p->in, (int)t->bulk_bytes, MPI_BYTE, p->rank, TAG_BULK,
-                     t->comm, &p->in_request);
+    struct mpi_peer *p = &t->peer[i];
+    return MPI_Irecv(p->in, (int)p->bulk_bytes, MPI_BYTE, p->rank, TAG_BULK,
+                     t->comm, &t->in_request[i]);
 }
 
 static void deliver(const char *buffer, uint32_t node, const MPI_Status *status,
@@ -143,39 +147,47 @@ static int poll_control(struct transport_mpi *t, transport_handler *handler,
     }
 }
 
-/* Control messages come first: a node's own events precede its sum. */
+static int poll_bulk(struct transport_mpi *t, transport_handler *handler,
+                     void *context)
+{
+    int count = 0;
+    int rc = MPI_Testsome((int)t->n_peers, t->in_request, &count, t->ready,
+                          t->status);
+
+    if (rc != MPI_SUCCESS) {
+        mpi_error(&t->base.error, "between aggregators", rc);
+        return -1;
+    }
+    if (count == MPI_UNDEFINED)
+        return 0;
+    for (int i = 0; i < count; i++) {
+        struct mpi_peer *p = &t->peer[t->ready[i]];
+        deliver(p->in, p->node, &t->status[i], handler, context);
+    }
+    return count;
+}
+
+/* Control messages come first: what a node has said is known before its
+ * gradients are. */
 static int poll_all(struct transport *base, transport_handler *handler,
                     void *context)
 {
     struct transport_mpi *t = self(base);
-    int count = poll_control(t, handler, context);
+    int control = poll_control(t, handler, context), bulk;
 
-    for (uint32_t i = 0; count >= 0 && i < t->n_peers; i++) {
-        struct mpi_peer *p = &t->peer[i];
-        MPI_Status status;
-        int flag;
-        if (p->in_held)
-            continue;
-        int rc = MPI_Test(&p->in_request, &flag, &status);
-        if (rc != MPI_SUCCESS) {
-            mpi_error(&t->base.error, "between aggregators", rc);
-            return -1;
-        }
-        if (flag) {
-            p->in_held = true;
-            deliver(p->in, p->node, &status, handler, context);
-            count++;
-        }
-    }
-    return count;
+    if (control < 0)
+        return -1;
+    bulk = poll_bulk(t, handler, context);
+    return bulk < 0 ? -1 : control + bulk;
 }
 
 static void release(struct transport *base, uint32_t node)
 {
     struct transport_mpi *t = self(base);
-    struct mpi_peer *p = peer(t, node);
-    if (p->in_held && receive_bulk(t, p) == MPI_SUCCESS)
-        p->in_held = false;
+    uint32_t i = t->peer_of[node];
+
+    if (t->in_request[i] == MPI_REQUEST_NULL)
+        receive_bulk(t, i);
 }
 
 static bool drained(struct transport *base, uint32_t node)
@@ -207,8 +219,8 @@ static void destroy(struct transport *base)
     for (uint32_t i = 0; t->peer && i < t->n_peers; i++) {
         struct mpi_peer *p = &t->peer[i];
         bool idle = drained(base, p->node);
-        if (p->in && !p->in_held)
-            cancel(&p->in_request);
+        if (t->in_request)
+            cancel(&t->in_request[i]);
         free(p->in);
         if (idle) {
             free(p->slot);
@@ -218,6 +230,9 @@ static void destroy(struct transport *base)
     free(t->peer);
     free(t->peer_of);
     free(t->node_of_rank);
+    free(t->in_request);
+    free(t->ready);
+    free(t->status);
     free(t->control_in);
     free(t);
 }
@@ -236,27 +251,32 @@ static void clear_requests(struct transport_mpi *t)
 {
     t->control_request = MPI_REQUEST_NULL;
     for (uint32_t i = 0; t->peer && i < t->n_peers; i++) {
-        t->peer[i].out_request = t->peer[i].in_request = MPI_REQUEST_NULL;
+        t->peer[i].out_request = MPI_REQUEST_NULL;
+        if (t->in_request)
+            t->in_request[i] = MPI_REQUEST_NULL;
         for (int s = 0; s < SLOTS; s++)
             t->peer[i].slot_request[s] = MPI_REQUEST_NULL;
     }
 }
 
 static bool make_peers(struct transport_mpi *t, uint32_t node, uint32_t n_nodes,
-                       const int *leader)
+                       const int *leader, size_t bulk_bytes, size_t piece_bytes)
 {
     for (uint32_t i = 0, k = 0; i < n_nodes; i++) {
-        if (i == node || (node != 0 && i != 0))
+        if (i == node)
             continue;
         struct mpi_peer *p = &t->peer[k];
+        bool with_first = node == 0 || i == 0;
         p->rank = leader[i];
         p->node = i;
         t->peer_of[i] = k++;
         t->node_of_rank[leader[i]] = i;
-        p->slot = calloc(SLOTS, t->control_bytes);
-        p->out = malloc(t->bulk_bytes);
-        p->in = malloc(t->bulk_bytes);
-        if (!p->slot || !p->out || !p->in)
+        p->bulk_bytes = with_first ? bulk_bytes : piece_bytes;
+        p->out = malloc(p->bulk_bytes);
+        p->in = malloc(p->bulk_bytes);
+        if (with_first)
+            p->slot = calloc(SLOTS, t->control_bytes);
+        if (!p->out || !p->in || (with_first && !p->slot))
             return false;
     }
     return true;
@@ -265,7 +285,7 @@ static bool make_peers(struct transport_mpi *t, uint32_t node, uint32_t n_nodes,
 enum dsgd_err transport_mpi_create(MPI_Comm comm, uint32_t node,
                                    uint32_t n_nodes, const int *leader,
                                    size_t control_bytes, size_t bulk_bytes,
-                                   struct transport **out,
+                                   size_t piece_bytes, struct transport **out,
                                    struct dsgd_error *err)
 {
     struct transport_mpi *t;
@@ -283,22 +303,25 @@ enum dsgd_err transport_mpi_create(MPI_Comm comm, uint32_t node,
         return error_set(err, DSGD_E_NOMEM, "transport: no memory");
     t->base.ops = &mpi_ops;
     t->comm = comm;
-    t->n_peers = node == 0 ? n_nodes - 1 : 1;
+    t->n_peers = n_nodes - 1;
     t->control_bytes = control_bytes;
-    t->bulk_bytes = bulk_bytes;
     t->peer = calloc(t->n_peers, sizeof *t->peer);
+    t->in_request = calloc(t->n_peers, sizeof *t->in_request);
+    t->ready = calloc(t->n_peers, sizeof *t->ready);
+    t->status = calloc(t->n_peers, sizeof *t->status);
     clear_requests(t);
     t->peer_of = calloc(n_nodes, sizeof *t->peer_of);
     t->node_of_rank = calloc((size_t)size, sizeof *t->node_of_rank);
     t->control_in = malloc(control_bytes);
-    if (!t->peer || !t->peer_of || !t->node_of_rank || !t->control_in ||
-        !make_peers(t, node, n_nodes, leader)) {
+    if (!t->peer || !t->in_request || !t->ready || !t->status || !t->peer_of ||
+        !t->node_of_rank || !t->control_in ||
+        !make_peers(t, node, n_nodes, leader, bulk_bytes, piece_bytes)) {
         destroy(&t->base);
         return error_set(err, DSGD_E_NOMEM, "transport: no memory");
     }
     rc = receive_control(t);
     for (uint32_t i = 0; rc == MPI_SUCCESS && i < t->n_peers; i++)
-        rc = receive_bulk(t, &t->peer[i]);
+        rc = receive_bulk(t, i);
     if (rc != MPI_SUCCESS) {
         destroy(&t->base);
         return mpi_error(err, "transport: MPI_Irecv", rc);
