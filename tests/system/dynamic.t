@@ -1,6 +1,7 @@
 #!/bin/bash
 # The dynamic cutoff on a real cluster, with a co-tenant that comes and goes:
-# beside full and a sweep of static, from the same cluster.
+# beside full and a sweep of static, from the same cluster.  DSGD_TEST_EPOCHS
+# makes the trainings longer than one epoch.
 
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -16,7 +17,9 @@ records=$cluster/records
 echo "optional $so record_dir=$records model=$model" >"$plugstack"
 cluster_start -N 4 -v "$srcdir" -P "$plugstack"
 
-# train MODE: 2 epochs while the co-tenant of n3 comes and goes; the record's
+epochs=${DSGD_TEST_EPOCHS:-1}
+
+# train MODE: so many epochs while the co-tenant of n3 comes and goes; the record's
 # path in $record.
 train() {
     local noise
@@ -30,7 +33,7 @@ train() {
     tenant=$!
     job srun -N4 --ntasks-per-node=2 --dsgd-cutoff="$1" \
         "$builddir/dsgd-train" --model cnn --batch 32 --micro-batches 8 \
-        --epochs 2 --progress none >"$shared/out" 2>&1
+        --epochs "$epochs" --progress none >"$shared/out" 2>&1
     rc=$?
     kill "$tenant"
     wait "$tenant" 2>/dev/null
@@ -59,7 +62,7 @@ at_least "dynamic is no slower than full" "$dynamic" "$full"
 diag "dynamic / best static: $(awk -v a="$dynamic" -v b="$best" 'BEGIN { print a / b }')"
 is "replicas are identical" "$(sql 'select count(*) from (select step from
     checksum group by step having count(distinct value) > 1)')" 0
-is "each sample once an epoch" "$(sql 'select sum(samples) from step')" 120000
+is "each sample once an epoch" "$(sql 'select sum(samples) from step')" $((60000 * epochs))
 at_least "every step has its decision" "$(sql 'select count(*) from decision')" \
     "$(sql 'select count(*) - 5 from step')"
 
