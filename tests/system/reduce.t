@@ -53,6 +53,7 @@ for spread in 1000000000 0; do
     wait "$pid"
     is "frozen nodes, spread from $spread bytes: exit code" $? 0
     is "replicas" "$(shown) $(states)" "8 1"
+    [[ "$(shown) $(states)" == "8 1" ]] || diag "$(<"$out")"
     like "every sample once" "$(<"$out")" 'samples 54000 deviation 0.000'
     lost=$(sqlite3 "$record" "select count(*) from event where text like \
         'did not deliver%'")
