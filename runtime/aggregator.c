@@ -341,6 +341,10 @@ static void on_state(struct aggregator *a, const struct msg *m,
     a->state = a->incoming;
     a->incoming.fd = -1;
     a->wants_state = false;
+    if (m->step > node_published(a->node)) {
+        exchange_drop(a->x);
+        a->show.kind = 0;
+    }
     node_jump(a->node, m->step);
     sys_futex_ring(&a->h->worker_bell);
 }
