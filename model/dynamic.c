@@ -50,6 +50,7 @@ static bool allocate(struct dynamic *d)
         {(void **)&d->node, sizeof *d->node},
         {(void **)&d->worker, sizeof *d->worker},
         {(void **)&d->arrival_s, sizeof *d->arrival_s},
+        {(void **)&d->coming, sizeof *d->coming},
         {(void **)&d->sorted_s, sizeof *d->sorted_s},
         {(void **)&d->order_sum_s, sizeof *d->order_sum_s},
     };
@@ -136,6 +137,7 @@ void dynamic_free(struct dynamic *d)
     free(d->node);
     free(d->worker);
     free(d->arrival_s);
+    free(d->coming);
     free(d->sorted_s);
     free(d->order_sum_s);
     free(d->sample_s);

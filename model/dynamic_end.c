@@ -90,17 +90,18 @@ static void end_workers(struct dynamic *d, double elapsed_s, const float *log_s,
     }
 }
 
-/* The running worker that would have come next; n: none. */
-static size_t next_arrival(const struct dynamic *d)
+/* Fill coming with the running workers in the order in which they would have
+ * come; returns how many. */
+static size_t sort_coming(struct dynamic *d)
 {
-    size_t next = d->spec.n;
+    size_t count = 0;
 
     for (size_t i = 0; i < d->spec.n; i++) {
-        if (d->worker[i].part == WORKER_RUNNING && !isnan(d->arrival_s[i]) &&
-            (next == d->spec.n || d->arrival_s[i] < d->arrival_s[next]))
-            next = i;
+        if (d->worker[i].part == WORKER_RUNNING && !isnan(d->arrival_s[i]))
+            d->coming[count++] = (uint32_t)i;
     }
-    return next;
+    sort_indices(count, d->arrival_s, d->coming);
+    return count;
 }
 
 /* Another policy closed the step before the model would have: let it go on as
@@ -108,16 +109,16 @@ static size_t next_arrival(const struct dynamic *d)
 static void play_on(struct dynamic *d, double now_s)
 {
     double next_s = INFINITY;
-    size_t next = next_arrival(d);
+    size_t count = sort_coming(d), at = 0;
 
     dynamic_model_closes(d, now_s, &next_s);
-    while (isnan(d->would_s) && next < d->spec.n) {
+    while (isnan(d->would_s) && at < count) {
+        size_t next = d->coming[at];
         bool tick = next_s < d->arrival_s[next];
         now_s = fmax(now_s, tick ? next_s : d->arrival_s[next]);
         if (!tick) {
-            struct worker *w = &d->worker[next];
-            dynamic_arrive(d, next, now_s - w->start_s, now_s);
-            next = next_arrival(d);
+            dynamic_arrive(d, next, now_s - d->worker[next].start_s, now_s);
+            at++;
         }
         dynamic_model_closes(d, now_s, &next_s);
     }

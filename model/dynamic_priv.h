@@ -45,6 +45,7 @@ struct dynamic {
     uint32_t *node;        /* [n] */
     struct worker *worker; /* [n] */
     double *arrival_s;     /* [n] scratch: arrival of each, NaN: unknown */
+    uint32_t *coming;      /* [n] scratch: who would have come, in order */
     double *sorted_s;      /* [n] scratch: the known ones, ascending */
     double *order_sum_s;   /* [n] sum of the warm-up's sorted arrivals */
     double *sample_s;      /* [SAMPLES][n] fixed rules only */

@@ -36,7 +36,7 @@ double guard_throughput(const struct guard *g, size_t expert);
 
 /* Under carry-over only waiting for all can be scored counterfactually, since
  * nobody lags then.  While the policy has got less than that, be cautious: live
- * stopping with half of lambda. */
+ * stopping with a quarter of lambda. */
 struct guard_carry {
     double got, got_s;   /* discounted: what the policy got */
     double full, full_s; /* what waiting for all would have */

@@ -561,11 +561,6 @@ double live_median_s(const struct live *l, size_t worker)
     return l->planned ? live_table_median_s(&l->table, worker) : NAN;
 }
 
-double live_running_close(const struct live *l)
-{
-    return l->close_s;
-}
-
 struct live_state live_state(const struct live *l)
 {
     return (struct live_state){l->close_s, l->table.log_low, l->table.log_high};

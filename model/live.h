@@ -90,11 +90,9 @@ size_t live_waiting(const struct live *l);
 /* A worker's predicted median duration in this step, seconds; NaN. */
 double live_median_s(const struct live *l, size_t worker);
 
-/* The running close, seconds (NaN before the first). */
-double live_running_close(const struct live *l);
-
-/* The state that outlives steps: the running close, and the ends of the last
- * grid, from which those of the next are sought. */
+/* The state that outlives steps: the running close, seconds (NaN before the
+ * first), and the ends of the last grid, from which those of the next are
+ * sought. */
 struct live_state {
     double close_s, log_low, log_high;
 };

@@ -5,8 +5,8 @@
 #include "live.h"
 #include "live_table.h"
 
-/* live_plan with the lowest tick and the 99 % quantile given, logs, and the ticks beyond
- * as in live_table_grid. */
+/* live_plan with the lowest tick and the 99 % quantile given, logs, and the
+ * ticks beyond as in live_table_grid. */
 void live_plan_grid(struct live *l, const struct predictive *p,
                     enum live_late late, double log_low, double log_high,
                     const double *tail, size_t n_tail);

@@ -28,11 +28,11 @@ static enum dsgd_err parse_number(const struct option_row *r, const char *text,
     double x = strtod(text, &end);
 
     if (end == text || *end || !(x >= r->low && x <= r->high) ||
-        (r->type == COUNT && x != floor(x)))
-        return error_set(err, DSGD_E_USAGE,
-                         "--%s: \"%.60s\" is not a %s from %g to %g", r->name,
-                         text, r->type == COUNT ? "whole number" : "number",
-                         r->low, r->high);
+        (r->type == OPTION_COUNT && x != floor(x)))
+        return error_set(
+            err, DSGD_E_USAGE, "--%s: \"%.60s\" is not a %s from %g to %g",
+            r->name, text, r->type == OPTION_COUNT ? "whole number" : "number",
+            r->low, r->high);
     *value = x;
     return DSGD_OK;
 }
@@ -64,25 +64,25 @@ static enum dsgd_err assign(const struct option_row *r, const char *text,
     int word = 0;
 
     switch (r->type) {
-    case FLAG:
+    case OPTION_FLAG:
         *(bool *)field = true;
         break;
-    case OPTIONAL:
-    case TEXT:
+    case OPTION_OPTIONAL:
+    case OPTION_TEXT:
         if (text && !*text)
             return error_set(err, DSGD_E_USAGE, "--%s: give a %s", r->name,
                              r->arg);
         *(const char **)field = text ? text : "";
         break;
-    case COUNT:
+    case OPTION_COUNT:
         rc = parse_number(r, text, &number, err);
         if (rc == DSGD_OK)
             *(uint64_t *)field = (uint64_t)number;
         break;
-    case REAL:
+    case OPTION_REAL:
         rc = parse_number(r, text, field, err);
         break;
-    case CHOICE:
+    case OPTION_CHOICE:
         rc = parse_choice(r, text, &word, err);
         if (rc == DSGD_OK)
             memcpy(field, &word, sizeof word);
@@ -122,11 +122,11 @@ enum dsgd_err option_table_read(const struct option_table *t, int argc,
         return error_set(err, DSGD_E_USAGE,
                          "--%.*s: there is no such option; see %s --help",
                          length < 60 ? (int)length : 60, name, t->program);
-    if (value && r->type == FLAG)
+    if (value && r->type == OPTION_FLAG)
         return error_set(err, DSGD_E_USAGE, "--%s takes no value", r->name);
     if (value)
         return assign(r, value + 1, options, err);
-    if (r->type == FLAG || r->type == OPTIONAL)
+    if (r->type == OPTION_FLAG || r->type == OPTION_OPTIONAL)
         return assign(r, NULL, options, err);
     if (*at >= argc)
         return error_set(err, DSGD_E_USAGE, "--%s needs a value: %s", r->name,
@@ -138,11 +138,13 @@ void option_table_help(const struct option_table *t, FILE *out)
 {
     for (size_t i = 0; i < t->n; i++) {
         const struct option_row *r = &t->row[i];
-        const char *open = r->type == OPTIONAL ? "[=" : r->arg ? " " : "";
+        const char *open = r->type == OPTION_OPTIONAL ? "[="
+                           : r->arg                   ? " "
+                                                      : "";
         char left[64];
 
         snprintf(left, sizeof left, "--%s%s%s%s", r->name, open,
-                 r->arg ? r->arg : "", r->type == OPTIONAL ? "]" : "");
+                 r->arg ? r->arg : "", r->type == OPTION_OPTIONAL ? "]" : "");
         fprintf(out, "  %-28s %s", left, r->help);
         if (r->initial && strlen(r->help) + strlen(r->initial) > HELP_WIDTH)
             fprintf(out, "\n%31s", "");

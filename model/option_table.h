@@ -10,20 +10,20 @@
 
 /* What an option's value is, and the type of the field that it goes to. */
 enum option_type {
-    FLAG,     /* bool; takes no value */
-    TEXT,     /* const char *; not empty */
-    OPTIONAL, /* const char *; "" when only the name is given */
-    COUNT,    /* uint64_t, a whole number from low to high */
-    REAL,     /* double from low to high */
-    CHOICE    /* an enum as wide as int, the index of one of the words */
+    OPTION_FLAG,     /* bool; takes no value */
+    OPTION_TEXT,     /* const char *; not empty */
+    OPTION_OPTIONAL, /* const char *; "" when only the name is given */
+    OPTION_COUNT,    /* uint64_t, a whole number from low to high */
+    OPTION_REAL,     /* double from low to high */
+    OPTION_CHOICE    /* an enum as wide as int, the index of one of the words */
 };
 
 struct option_row {
-    const char *name, *arg; /* arg NULL for a FLAG */
+    const char *name, *arg; /* arg NULL for a flag */
     enum option_type type;
     size_t offset;            /* of the field */
-    double low, high;         /* of a COUNT or REAL */
-    const char *const *words; /* of a CHOICE, NULL at the end */
+    double low, high;         /* of a count or real number */
+    const char *const *words; /* of a choice, NULL at the end */
     const char *initial;      /* default as a user would write it, or NULL */
     const char *help;
 };

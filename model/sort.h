@@ -3,8 +3,14 @@
 #define DSGD_SORT_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 /* Ascending.  No NaN. */
 void sort_doubles(size_t n, double *x);
+
+/* Indices by their keys, ascending; equal keys by index.
+ *   key    in     no NaN at the indices given
+ *   index  inout  [n] */
+void sort_indices(size_t n, const double *key, uint32_t *index);
 
 #endif

@@ -471,31 +471,6 @@ static void on_commit(struct coordinator *c, uint32_t w,
     c->n_arrived++;
 }
 
-static void on_checksum(struct coordinator *c, uint32_t w,
-                        const struct msg_event *e)
-{
-    struct worker *worker = &c->worker[w];
-
-    worker->checksum_step = e->step;
-    worker->checksum = e->value;
-    log_checksum(c, w, e);
-    for (uint32_t other = 0; other < c->n_workers; other++) {
-        const struct worker *o = &c->worker[other];
-        if (o->checksum_step != e->step)
-            continue;
-        if (o->checksum != e->value) {
-            log_event(c, RECORD_EVENT_CHECKSUM, (int32_t)w, -1,
-                      "its replica differs from the others'");
-            if (c->opt.warn)
-                c->opt.warn(c->opt.warn_context,
-                            "replicas differ: the registered state of two "
-                            "workers is not the same after an epoch; the "
-                            "record says whose");
-        }
-        break;
-    }
-}
-
 static void on_event(struct coordinator *c, uint32_t w,
                      const struct msg_event *e)
 {
@@ -515,7 +490,7 @@ static void on_event(struct coordinator *c, uint32_t w,
         on_commit(c, w, e);
         break;
     case SEG_EVENT_CHECKSUM:
-        on_checksum(c, w, e);
+        log_checksum(c, w, e);
         break;
     case SEG_EVENT_RESYNCED:
         log_event(c, RECORD_EVENT_RESYNC, (int32_t)w, -1,

@@ -61,5 +61,24 @@ void log_late(struct coordinator *c, uint32_t worker, const struct msg_event *e)
 void log_checksum(struct coordinator *c, uint32_t worker,
                   const struct msg_event *e)
 {
+    struct worker *w = &c->worker[worker];
+
+    w->checksum_step = e->step;
+    w->checksum = e->value;
     record_put_checksum(c->record, e->step, worker, e->value);
+    for (uint32_t i = 0; i < c->n_workers; i++) {
+        const struct worker *other = &c->worker[i];
+        if (other->checksum_step != e->step)
+            continue;
+        if (other->checksum != e->value) {
+            log_event(c, RECORD_EVENT_CHECKSUM, (int32_t)worker, -1,
+                      "its replica differs from the others'");
+            if (c->opt.warn)
+                c->opt.warn(c->opt.warn_context,
+                            "replicas differ: the registered state of two "
+                            "workers is not the same after an epoch; the "
+                            "record says whose");
+        }
+        break;
+    }
 }

@@ -116,7 +116,7 @@ bool peers_taken(struct coordinator *c);
 struct msg peers_mean(const struct coordinator *c, uint64_t step,
                       const struct seg_mean *about);
 
-/* coordinator_log.c; no effect without a record. */
+/* coordinator_log.c; without a record nothing is written. */
 
 void log_event(struct coordinator *c, enum record_event_kind kind,
                int32_t worker, int32_t node, const char *text);
@@ -124,6 +124,7 @@ void log_event(struct coordinator *c, enum record_event_kind kind,
 void log_step(struct coordinator *c, bool epoch_end, uint64_t samples);
 void log_late(struct coordinator *c, uint32_t worker,
               const struct msg_event *e);
+/* A worker's checksum; says so when it differs from another's. */
 void log_checksum(struct coordinator *c, uint32_t worker,
                   const struct msg_event *e);
 

@@ -19,8 +19,8 @@ cluster_start -N 4 -v "$srcdir" -P "$plugstack"
 
 epochs=${DSGD_TEST_EPOCHS:-1}
 
-# train MODE: so many epochs while the co-tenant of n3 comes and goes; the record's
-# path in $record.
+# train MODE: so many epochs while the co-tenant of n3 comes and goes; the path
+# of the record in $record.
 train() {
     local noise
     (

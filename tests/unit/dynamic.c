@@ -282,7 +282,6 @@ static void policies(void)
         dynamic_free(d[i]);
 }
 
-/* dry tells what would have been cut, and what that would have gained. */
 /* A step of fresh starts that a given policy closes; exact in time. */
 static void step_by(struct dynamic *d, const double *x_s, size_t policy)
 {
@@ -343,6 +342,7 @@ static void foregone(void)
     dynamic_free(other);
 }
 
+/* dry tells what would have been cut, and what that would have gained. */
 static void dry(void)
 {
     struct dynamic *d = create(LIVE_FRESH, RULE_LIVE, true, true);
@@ -505,6 +505,17 @@ static void sorting(void)
             good &= x[i - 1] <= x[i];
     }
     ok(good, "sort_doubles");
+
+    uint32_t index[300];
+    for (uint32_t i = 0; i < 300; i++) {
+        x[i] = (double)rng_below(&r, 40);
+        index[i] = 299 - i;
+    }
+    sort_indices(300, x, index);
+    for (size_t i = 1; i < 300; i++)
+        good &= x[index[i - 1]] < x[index[i]] ||
+                (x[index[i - 1]] == x[index[i]] && index[i - 1] < index[i]);
+    ok(good, "sort_indices, with ties");
 }
 
 int main(void)

@@ -530,7 +530,7 @@ static void realign(void)
         x_s[j] = exp(m.mu[j * K]);
     live_plan(l, &m.p, LIVE_BUSY);
     struct outcome o = play(l, 40, x_s, NULL, 36, NULL);
-    near(live_running_close(l), o.elapsed_s, 1e-12, "the close is remembered");
+    near(live_state(l).close_s, o.elapsed_s, 1e-12, "the close is remembered");
 
     for (int poll = 0; poll < 2; poll++) {
         live_plan(l, &m.p, poll ? LIVE_POLL : LIVE_BUSY);

@@ -5,7 +5,7 @@
 . "$(dirname "$0")/../tap.sh"
 models=$(cd "$(dirname "$0")/../protocol" && pwd)
 command -v spin >/dev/null || {
-    [[ ",${DSGD_REQUIRE:-}," == *,slurm,* ]] || skip_all "needs spin"
+    [[ ",${DSGD_REQUIRE:-}," == *,spin,* ]] || skip_all "needs spin"
     echo "Bail out! needs spin (DSGD_REQUIRE=$DSGD_REQUIRE)"
     exit 1
 }
