@@ -81,6 +81,23 @@ size_t ewma_predict(const struct ewma *e, double *x_s)
     return e->rows;
 }
 
+size_t ewma_predict_lanes(const struct ewma *e, size_t most, float *y)
+{
+    enum { LANES = SORT_LANES };
+    size_t k = best_rate(e), n = e->n, rows = e->rows < most ? e->rows : most;
+
+    if (e->steps < 3)
+        return 0;
+    for (size_t r = 0; r < (rows + LANES - 1) / LANES * LANES; r++) {
+        const float *residual =
+            e->residual + ((r < rows ? r : 0) * RATES + k) * n;
+        float *out = y + r / LANES * n * LANES + r % LANES;
+        for (size_t j = 0; j < n; j++)
+            out[j * LANES] = (float)(e->mean[k * n + j] + residual[j]);
+    }
+    return rows;
+}
+
 /* phi(a) / (1 - Phi(a)), by its asymptote where the tail underflows. */
 static double hazard(double a)
 {

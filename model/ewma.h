@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "dsgd_error.h"
+#include "sort.h"
 
 enum { EWMA_ROWS = 40 }; /* residual rows kept */
 
@@ -22,6 +23,13 @@ void ewma_free(struct ewma *e);
  * Returns the number of rows, 0 before the third step was observed.  Local, no
  * allocation. */
 size_t ewma_predict(const struct ewma *e, double *x_s);
+
+/* The same as logs, up to most rows of it, in groups of SORT_LANES rows side by
+ * side, as sort_lanes takes them.
+ *   y  out  [groups][n][SORT_LANES], groups enough for the rows returned; a lane
+ *           without a row repeats the first
+ * Returns the number of rows. */
+size_t ewma_predict_lanes(const struct ewma *e, size_t most, float *y);
 
 /* What became of the step, as in timing_observe: log_s [n], status [n] enum
  * timing_status.  Of a worker that was cut the mean of the normal beyond the

@@ -8,6 +8,8 @@
 #include "ewma.h"
 #include "order_stats.h"
 #include "rules.h"
+#include "sort.h"
+#include "vmath.h"
 
 enum { WINDOW = 20, STATICS = EXPERTS - EXPERT_STATIC };
 
@@ -15,18 +17,43 @@ enum { WINDOW = 20, STATICS = EXPERTS - EXPERT_STATIC };
  * but no fewer rows than that. */
 enum { SORT_MAX = 4096, SORT_ROWS = 8 };
 
+/* The logs of a duration that is taken for one. */
+#define LOG_LIMIT 80.f
+
 static const double share[STATICS] = {.5,  .6, .7,  .75, .8,
                                       .85, .9, .94, .97, .99};
 
 struct experts {
     size_t n, steps;
     struct ewma *ewma;
-    double *sample;         /* [EWMA_ROWS][n] */
+    float *sample;          /* [groups][n][SORT_LANES] log durations */
+    double *score;          /* [n] Elfving's expected order statistics */
     double *row;            /* [WINDOW][n] sorted arrivals */
     double *mean;           /* [n] scratch: mean order statistics */
     double log_sum[WINDOW]; /* of each row's log arrivals */
     double log_square[WINDOW];
 };
+
+/* Rows of samples that are sorted. */
+static size_t sample_rows(size_t n)
+{
+    size_t rows = SORT_MAX / n;
+
+    rows = rows < SORT_ROWS ? SORT_ROWS : rows;
+    return rows < EWMA_ROWS ? rows : EWMA_ROWS;
+}
+
+static bool allocate(struct experts *e)
+{
+    size_t n = e->n;
+    size_t groups = (sample_rows(n) + SORT_LANES - 1) / SORT_LANES;
+
+    e->sample = calloc(groups * n, SORT_LANES * sizeof *e->sample);
+    e->score = calloc(n, sizeof *e->score);
+    e->row = calloc(WINDOW * n, sizeof *e->row);
+    e->mean = calloc(n, sizeof *e->mean);
+    return e->sample && e->score && e->row && e->mean;
+}
 
 enum dsgd_err experts_create(size_t n, struct experts **out,
                              struct dsgd_error *err)
@@ -38,17 +65,16 @@ enum dsgd_err experts_create(size_t n, struct experts **out,
     if (!e)
         return error_set(err, DSGD_E_NOMEM, "experts: no memory");
     e->n = n;
-    e->sample = calloc(EWMA_ROWS * n, sizeof *e->sample);
-    e->row = calloc(WINDOW * n, sizeof *e->row);
-    e->mean = calloc(n, sizeof *e->mean);
     enum dsgd_err rc = ewma_create(n, &e->ewma, err);
-    if (rc == DSGD_OK && (!e->sample || !e->row || !e->mean))
+    if (rc == DSGD_OK && !allocate(e))
         rc = error_set(err, DSGD_E_NOMEM, "experts: no memory for %zu workers",
                        n);
     if (rc != DSGD_OK) {
         experts_free(e);
         return rc;
     }
+    for (size_t i = 0; i < n; i++)
+        e->score[i] = elfving(i + 1, n);
     *out = e;
     return DSGD_OK;
 }
@@ -59,6 +85,7 @@ void experts_free(struct experts *e)
         return;
     ewma_free(e->ewma);
     free(e->sample);
+    free(e->score);
     free(e->row);
     free(e->mean);
     free(e);
@@ -102,25 +129,60 @@ static size_t elfving_cut(struct experts *e, double overhead_s)
     double mean = sum / count;
     double sd = sqrt(fmax(square / count - mean * mean, 0));
     for (size_t i = 0; i < e->n; i++)
-        e->mean[i] = exp(mean + sd * elfving(i + 1, e->n));
+        e->mean[i] = exp(mean + sd * e->score[i]);
     cutoff_pick(e->n, e->mean, overhead_s, &c, NULL);
     return c;
+}
+
+/* All finite and none too large for vm_exp. */
+VM_CLONES
+static bool usable(size_t n, const float *y)
+{
+    int bad = 0;
+
+#pragma omp simd reduction(| : bad)
+    for (size_t i = 0; i < n; i++)
+        bad |= !(vm_abs(y[i]) < LOG_LIMIT);
+    return !bad;
+}
+
+/* Adds weight * exp(y) of the first so many lanes to mean [n]. */
+VM_CLONES
+static void add_lanes(size_t n, size_t lanes, double weight, const float *y,
+                      double *mean)
+{
+    for (size_t i = 0; i < n; i++, y += SORT_LANES) {
+        float x[SORT_LANES], sum = 0;
+#pragma omp simd
+        for (size_t l = 0; l < SORT_LANES; l++)
+            x[l] = vm_exp(y[l]);
+        for (size_t l = 0; l < lanes; l++)
+            sum += x[l];
+        mean[i] += weight * sum;
+    }
 }
 
 static void ewma_cuts(struct experts *e, double overhead_s, double lambda,
                       size_t *cut)
 {
-    size_t rows = ewma_predict(e->ewma, e->sample), most = SORT_MAX / e->n;
+    enum { LANES = SORT_LANES };
+    size_t n = e->n;
+    size_t rows = ewma_predict_lanes(e->ewma, sample_rows(n), e->sample);
 
-    if (most < SORT_ROWS)
-        most = SORT_ROWS;
-    if (rows > most)
-        rows = most;
-    if (!rows || !rule_sort(e->n, rows, e->sample))
+    if (!rows)
         return;
-    rule_pick(RULE_RENEWAL, e->n, rows, e->sample, overhead_s, lambda,
+    memset(e->mean, 0, n * sizeof *e->mean);
+    for (size_t r = 0; r < rows; r += LANES) {
+        float *y = e->sample + r * n;
+        if (!usable(n * LANES, y))
+            return;
+        sort_lanes(n, y);
+        add_lanes(n, rows - r < LANES ? rows - r : LANES, 1 / (double)rows, y,
+                  e->mean);
+    }
+    rule_pick(RULE_RENEWAL, n, 1, e->mean, overhead_s, lambda,
               &cut[EXPERT_EWMA], NULL);
-    rule_pick(RULE_PAPER, e->n, rows, e->sample, overhead_s, lambda,
+    rule_pick(RULE_PAPER, n, 1, e->mean, overhead_s, lambda,
               &cut[EXPERT_EWMA_RATIO], NULL);
 }
 

@@ -2,24 +2,80 @@
 
 #include <stdbool.h>
 
+#include "vmath.h"
+
+/* Batcher's merge exchange (Knuth, The Art of Computer Programming, 5.2.2,
+ * algorithm M).  Which elements are compared does not depend on their values:
+ * there is nothing to mispredict, and vectors take many at a time.
+ *   exchange  puts x[i] and x[i + distance] in order, for i < pairs, or rows x[i]
+ *             of width each; pairs <= distance */
+VM_INLINE void merge_exchange(size_t n, void *x,
+                              void (*exchange)(void *x, size_t i,
+                                               size_t distance, size_t pairs))
+{
+    size_t top = 1;
+
+    if (n < 2)
+        return;
+    while (top < n - top)
+        top *= 2;
+    for (size_t p = top; p > 0; p /= 2) {
+        size_t d = p, r = 0;
+        for (size_t q = top;; q /= 2) {
+            for (size_t i = r; i + d < n; i += 2 * p) {
+                size_t rest = n - d - i;
+                exchange(x, i, d, rest < p ? rest : p);
+            }
+            if (q == p)
+                break;
+            d = q - p;
+            r = p;
+        }
+    }
+}
+
+VM_INLINE void exchange_doubles(void *x, size_t i, size_t distance,
+                                size_t pairs)
+{
+    double *low = (double *)x + i, *high = low + distance;
+
+#pragma omp simd
+    for (size_t k = 0; k < pairs; k++) {
+        double a = low[k], b = high[k];
+        low[k] = a < b ? a : b;
+        high[k] = a > b ? a : b;
+    }
+}
+
+VM_CLONES
+void sort_doubles(size_t n, double *x)
+{
+    merge_exchange(n, x, exchange_doubles);
+}
+
+VM_INLINE void exchange_lanes(void *x, size_t i, size_t distance, size_t pairs)
+{
+    float *low = (float *)x + i * SORT_LANES,
+          *high = low + distance * SORT_LANES;
+
+#pragma omp simd
+    for (size_t k = 0; k < pairs * SORT_LANES; k++) {
+        float a = low[k], b = high[k];
+        low[k] = a < b ? a : b;
+        high[k] = a > b ? a : b;
+    }
+}
+
+VM_CLONES
+void sort_lanes(size_t n, float *x)
+{
+    merge_exchange(n, x, exchange_lanes);
+}
+
 /* Gaps of Shell's sort by Ciura (2001), then growing by 2.25. */
 static const size_t gaps[] = {90927, 40412, 17961, 7983, 3548, 1577, 701,
                               301,   132,   57,    23,   10,   4,    1};
 enum { N_GAPS = sizeof gaps / sizeof gaps[0] };
-
-void sort_doubles(size_t n, double *x)
-{
-    for (size_t g = 0; g < N_GAPS; g++) {
-        size_t gap = gaps[g];
-        for (size_t i = gap; i < n; i++) {
-            double v = x[i];
-            size_t j = i;
-            for (; j >= gap && x[j - gap] > v; j -= gap)
-                x[j] = x[j - gap];
-            x[j] = v;
-        }
-    }
-}
 
 static bool before(const double *key, uint32_t a, uint32_t b)
 {

@@ -8,6 +8,11 @@
 /* Ascending.  No NaN. */
 void sort_doubles(size_t n, double *x);
 
+enum { SORT_LANES = 8 };
+
+/* Eight columns side by side: each of x [n][SORT_LANES], ascending.  No NaN. */
+void sort_lanes(size_t n, float *x);
+
 /* Indices by their keys, ascending; equal keys by index.
  *   key    in     no NaN at the indices given
  *   index  inout  [n] */

@@ -490,21 +490,39 @@ static void alone(void)
     dynamic_free(d);
 }
 
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Every fifth value is there several times. */
 static void sorting(void)
 {
-    double x[3000];
+    enum { MOST = 3000 };
+    static float lanes[MOST * SORT_LANES];
+    double x[MOST], y[MOST];
     struct rng r;
-    bool good = true;
+    bool good = true, side_by_side = true;
 
     rng_seed(&r, 1, 1);
-    for (size_t n = 0; n <= 3000; n = n < 20 ? n + 1 : n * 2 + 1) {
-        for (size_t i = 0; i < n; i++)
-            x[i] = rng_normal(&r);
+    for (size_t n = 0; n <= MOST; n = n < 20 ? n + 1 : n * 2 + 1) {
+        for (size_t i = 0; i < n; i++) {
+            y[i] = x[i] = i % 5 ? (float)rng_normal(&r) : (double)(i % 3);
+            for (size_t l = 0; l < SORT_LANES; l++)
+                lanes[i * SORT_LANES + l] = (float)x[i] * (l % 2 ? -1 : 1);
+        }
         sort_doubles(n, x);
-        for (size_t i = 1; i < n; i++)
-            good &= x[i - 1] <= x[i];
+        qsort(y, n, sizeof *y, ascending);
+        good &= memcmp(x, y, n * sizeof *x) == 0;
+        sort_lanes(n, lanes);
+        for (size_t i = 0; i < n * SORT_LANES; i++) {
+            size_t at = i / SORT_LANES;
+            side_by_side &= lanes[i] == (i % 2 ? -x[n - 1 - at] : x[at]);
+        }
     }
     ok(good, "sort_doubles");
+    ok(side_by_side, "sort_lanes");
 
     uint32_t index[300];
     for (uint32_t i = 0; i < 300; i++) {

@@ -49,6 +49,23 @@ static void nothing_known(struct ewma *e, double *x)
     ok(isfinite(before[0]) && x[0] > 0, "and stay finite");
 }
 
+/* A few rows, side by side: the same samples. */
+static void lanes(const struct ewma *e, const double *x)
+{
+    enum { MOST = 11, LANES = SORT_LANES };
+    float y[2 * N * LANES];
+    double off = 0;
+
+    is_int((long long)ewma_predict_lanes(e, MOST, y), MOST, "rows, as asked");
+    for (size_t r = 0; r < 2 * LANES; r++) {
+        const double *row = x + (r < MOST ? r : 0) * N;
+        const float *lane = y + r / LANES * N * LANES + r % LANES;
+        for (size_t j = 0; j < N; j++)
+            off = fmax(off, fabs(lane[j * LANES] - log(row[j])));
+    }
+    near(off, 0, 1e-6, "lanes without a row repeat the first");
+}
+
 int main(void)
 {
     char path[4096], line[1024];
@@ -59,6 +76,7 @@ int main(void)
     is_int(ewma_create(0, &e, &err), DSGD_E_RANGE, "no workers");
     is_int(ewma_create(N, &e, &err), DSGD_OK, "created");
     is_int((long long)ewma_predict(e, x), 0, "nothing at first");
+    is_int((long long)ewma_predict_lanes(e, 8, NULL), 0, "nor in lanes");
     snprintf(path, sizeof path, "%s/tests/data/model/ewma.txt",
              getenv("DSGD_SRCDIR"));
     FILE *in = fopen(path, "r");
@@ -73,6 +91,7 @@ int main(void)
     }
     fclose(in);
     is_int(lines, 90, "90 steps");
+    lanes(e, x);
     near(rows_differ, 0, 0, "as many rows");
     near(worst, 0, 1e-5, "the same predictions");
     nothing_known(e, x);
