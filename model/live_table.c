@@ -11,8 +11,6 @@ enum { LANES = LIVE_LANES, M = PRED_M, K = PRED_K };
 /* Workers that the quantiles of the grid are taken from, evenly spread. */
 enum { POOL_MAX = 64 };
 
-#define MIN_SURVIVAL 1e-12f
-
 /* Where the ticks begin: few enough must be left out that a cluster most of
  * which is slow can be closed with its fast ones. */
 #define LOWEST .1
@@ -44,9 +42,10 @@ bool live_table_init(struct live_table *t, size_t n, size_t n_nodes,
     t->weight = allocate(n, K * LANES, sizeof *t->weight);
     t->precision = allocate(n, K, sizeof *t->precision);
     t->shift = allocate(n_nodes, LANES, sizeof *t->shift);
+    t->shifts = allocate(n_nodes, 1, sizeof *t->shifts);
     t->prior = allocate(n_nodes, LANES, sizeof *t->prior);
     if (!t->node || !t->survival || !t->weight || !t->precision || !t->shift ||
-        !t->prior) {
+        !t->shifts || !t->prior) {
         live_table_destroy(t);
         return false;
     }
@@ -61,192 +60,65 @@ void live_table_destroy(struct live_table *t)
     free(t->weight);
     free(t->precision);
     free(t->shift);
+    free(t->shifts);
     free(t->prior);
     *t = (struct live_table){0};
 }
 
-/* Sixteen lanes at a time, in the compilers' own vectors: the loop below is most
- * of the cost of a step, and left to themselves they make 16 + 8 scalar ones of
- * the 24 lanes.  Two ticks together are 48 lanes, three whole vectors. */
-typedef float v16 __attribute__((vector_size(64), aligned(4)));
-typedef int32_t v16i __attribute__((vector_size(64)));
-
-enum { WIDE = 16, PAIR = 2 * LANES };
-
-_Static_assert(PAIR % WIDE == 0 && LIVE_COLS % 2 == 0, "no lane is left over");
-
-/* Precisions carry sqrt(log2(e) / 2), so that exp(-z^2 / 2) = 2^-y^2. */
-#define SF_SCALE .84932180f
-
-/* tail = 1 - Phi(z) for y = SF_SCALE z, to a relative 5e-5 for z <= 12 and below
- * 1e-30 beyond: cheaper than vm_normal_sf.  Mills' ratio is a polynomial in
- * 1 / (1 + .252 |z|), and 2^f one in f, both fitted by least relative error.
- * By pointer: vectors in registers are no matter of the ABI then. */
-VM_INLINE void quick_sf(const v16 *y, v16 *tail)
+static struct live_mixture mixture(const struct live_table *t, size_t worker)
 {
-    const float round = 12582912.f; /* 1.5 * 2^23: its low bits are the power */
-    v16 a = (v16)((v16i)*y & 0x7fffffff);
-    v16i far = a > 10.2f;
-    a = (v16)(((v16i)a & ~far) | ((v16i)((v16){0} + 10.2f) & far));
-    v16 u = 1.f / (1.f + .29670733f * a);
-    v16 r = u * .22810754f - .08411495f;
-    r = r * u + .17009460f;
-    r = r * u + .08402548f;
-    r = r * u + .10190317f;
-    v16 x = -a * a, shifted = x + round;
-    v16 f = x - (shifted - round);
-    v16 e = f * .0095701f + .05591786f;
-    e = e * f + .24024745f;
-    e = e * f + .69312181f;
-    e = e * f + .99999926f;
-    v16 power = (v16)(((v16i)shifted << 23) + 0x3f800000);
-    v16 t = (r * u) * (e * power);
-    *tail = t + (v16)((v16i)(1.f - 2.f * t) & (*y < 0.f));
-}
+    size_t node = t->node[worker];
 
-/* The K components of one worker, ready for the inner loop; the lanes twice. */
-struct row {
-    const float *mu; /* [K] */
-    float shift[PAIR];
-    float weight[K][PAIR];
-    float precision[K][PAIR]; /* SF_SCALE / sd */
-};
-
-static void row_of(const struct live_table *t, size_t j, struct row *r)
-{
-    const float *shift = t->shift + (size_t)t->node[j] * LANES;
-
-    r->mu = t->p->mu + j * K;
-    memcpy(r->shift, shift, LANES * sizeof *shift);
-    memcpy(r->shift + LANES, shift, LANES * sizeof *shift);
-    for (size_t k = 0; k < K; k++) {
-        const float *w = t->weight + (j * K + k) * LANES;
-        memcpy(r->weight[k], w, LANES * sizeof *w);
-        memcpy(r->weight[k] + LANES, w, LANES * sizeof *w);
-        for (size_t l = 0; l < LANES; l++) {
-            r->precision[k][l] = r->precision[k][LANES + l] =
-                t->precision[j * K + k] * t->precision_scale[l];
-        }
-    }
-}
-
-/* Survival of the first `lanes` lanes (16, 32 or 48) at pairs of log times.
- *   log_s  [pairs][PAIR] each lane's own
- *   out    [pairs][lanes] */
-VM_CLONES
-static void survive(const struct row *r, size_t pairs, size_t lanes,
-                    const float *log_s, float *out)
-{
-    for (size_t i = 0; i < lanes; i += WIDE) {
-        v16 shift = *(const v16 *)(r->shift + i);
-        for (size_t q = 0; q < pairs; q++) {
-            v16 sum = (v16){0} + MIN_SURVIVAL;
-            v16 at = *(const v16 *)(log_s + q * PAIR + i) - shift;
-            for (size_t k = 0; k < K; k++) {
-                v16 tail, y = at - r->mu[k];
-                y *= *(const v16 *)(r->precision[k] + i);
-                quick_sf(&y, &tail);
-                sum += *(const v16 *)(r->weight[k] + i) * tail;
-            }
-            *(v16 *)(out + q * lanes + i) = sum;
-        }
-    }
-}
-
-/* The log times of cols ticks, in pairs; an odd last one twice. */
-static size_t pair_up(size_t cols, const float *log_s, float *pair)
-{
-    for (size_t q = 0; q < (cols + 1) / 2 * 2; q++) {
-        for (size_t l = 0; l < LANES; l++)
-            pair[q * LANES + l] = log_s[q < cols ? q : cols - 1];
-    }
-    return (cols + 1) / 2;
+    return (struct live_mixture){
+        .mu = t->p->mu + worker * K,
+        .precision = t->precision + worker * K,
+        .weight = t->weight + worker * K * LANES,
+        .shift = t->shift + node * LANES,
+        .scale = t->precision_scale,
+        .shifts = t->shifts[node],
+        .scales = t->scales,
+    };
 }
 
 void live_table_survival(const struct live_table *t, size_t worker,
                          double log_s, float *out)
 {
-    enum { SOME = 2 * WIDE };
-    struct row r;
-    float at[PAIR], some[SOME];
+    struct live_mixture m = mixture(t, worker);
 
-    for (size_t l = 0; l < SOME; l++)
-        at[l] = (float)log_s;
-    row_of(t, worker, &r);
-    survive(&r, 1, SOME, at, some);
-    memcpy(out, some, LANES * sizeof *out);
+    live_survival_at(&m, (float)log_s, out);
 }
 
 void live_table_fill(struct live_table *t)
 {
-    float pair[LIVE_COLS * LANES];
-    size_t pairs = pair_up(t->cols, t->log_tau, pair);
+    struct live_ticks ticks = {t->cols, t->even, t->step, t->log_tau};
 
     for (size_t j = 0; j < t->n; j++) {
-        struct row r;
-        row_of(t, j, &r);
-        survive(&r, pairs, PAIR, pair, t->survival + j * LIVE_COLS * LANES);
+        struct live_mixture m = mixture(t, j);
+        live_survival_ticks(&m, &ticks, t->survival + j * LIVE_COLS * LANES);
     }
 }
 
 void live_table_row(struct live_table *t, size_t worker, double start_s)
 {
-    struct row r;
-    float own[LIVE_COLS], pair[LIVE_COLS * LANES];
+    struct live_mixture m = mixture(t, worker);
+    float own[LIVE_COLS];
 
     for (size_t q = 0; q < t->cols; q++)
         own[q] = (float)log(fmax(t->tau_s[q] - start_s, 1e-30));
-    size_t pairs = pair_up(t->cols, own, pair);
-    row_of(t, worker, &r);
-    survive(&r, pairs, PAIR, pair, t->survival + worker * LIVE_COLS * LANES);
-}
-
-VM_CLONES
-static void density(const struct row *r, float log_s, const float *log_prec,
-                    const float *log_scale, float *out)
-{
-    float part[K][LANES], top[LANES], sum[LANES];
-
-    for (size_t k = 0; k < K; k++) {
-        const float *w = r->weight[k], *h = r->precision[k];
-        float d = log_s - r->mu[k];
-#pragma omp simd
-        for (size_t l = 0; l < LANES; l++) {
-            float z = (d - r->shift[l]) * h[l];
-            part[k][l] = vm_log(w[l]) - .69314718f * z * z + log_prec[k] -
-                         log_scale[l] - .91893853f;
-        }
-    }
-    for (size_t l = 0; l < LANES; l++) {
-        top[l] = part[0][l];
-        sum[l] = 0;
-    }
-    for (size_t k = 1; k < K; k++) {
-        for (size_t l = 0; l < LANES; l++)
-            top[l] = part[k][l] > top[l] ? part[k][l] : top[l];
-    }
-    for (size_t k = 0; k < K; k++) {
-#pragma omp simd
-        for (size_t l = 0; l < LANES; l++)
-            sum[l] += vm_exp(part[k][l] - top[l]);
-    }
-#pragma omp simd
-    for (size_t l = 0; l < LANES; l++)
-        out[l] = top[l] + vm_log(sum[l]);
+    live_survival_ticks(&m, &(struct live_ticks){.n = t->cols, .log_s = own},
+                        t->survival + worker * LIVE_COLS * LANES);
 }
 
 void live_table_log_density(const struct live_table *t, size_t worker,
                             double log_s, float *out)
 {
-    struct row r;
-    float log_prec[K], log_scale[LANES];
+    struct live_mixture m = mixture(t, worker);
+    float log_scale[LANES];
 
-    row_of(t, worker, &r);
-    for (size_t k = 0; k < K; k++)
-        log_prec[k] = -t->p->log_sd[worker * K + k];
     for (size_t l = 0; l < LANES; l++)
         log_scale[l] = t->p->scale[l / M];
-    density(&r, (float)log_s, log_prec, log_scale, out);
+    live_log_density(&m, (float)log_s, t->p->log_sd + worker * K, log_scale,
+                     out);
 }
 
 /* Probability that the worker still runs at log_s, all atoms averaged. */
@@ -336,11 +208,13 @@ void live_table_grid(struct live_table *t, double log_low, double log_high,
 
     t->log_low = log_low;
     t->log_high = log_high;
+    t->step = (float)step;
     while (q < LIVE_STEPS + 2 &&
            log_low + (double)q * step < log_high + step * (1 - 1e-9)) {
         t->log_tau[q] = (float)(log_low + (double)q * step);
         q++;
     }
+    t->even = q;
     for (size_t i = 0; i < n_tail; i++) {
         /* the last even tick may lie beyond the quantile by up to a step */
         if ((float)(log_high + tail[i]) > t->log_tau[q - 1])
@@ -380,6 +254,17 @@ static void weigh(const float *log_w, const float *tail, float *restrict w)
 
 _Static_assert(PRED_K == 3, "weigh() is written out for three components");
 
+static struct live_span span(const float x[LANES])
+{
+    struct live_span s = {x[0], x[0]};
+
+    for (size_t l = 1; l < LANES; l++) {
+        s.low = fminf(s.low, x[l]);
+        s.high = fmaxf(s.high, x[l]);
+    }
+    return s;
+}
+
 static void take_node(struct live_table *t, size_t i,
                       float tail[(K - 1) * LANES])
 {
@@ -393,6 +278,7 @@ static void take_node(struct live_table *t, size_t i,
             tail[k * LANES + l] = p->tail[g * (K - 1) + k] +
                                   p->node_tail[(i * M + m) * (K - 1) + k];
     }
+    t->shifts[i] = span(t->shift + i * LANES);
 }
 
 bool live_table_take(struct live_table *t, const struct predictive *p)
@@ -405,12 +291,14 @@ bool live_table_take(struct live_table *t, const struct predictive *p)
     t->p = p;
     for (size_t l = 0; l < LANES; l++)
         t->precision_scale[l] = expf(-p->scale[l / M]);
+    t->scales = span(t->precision_scale);
     for (size_t j = 0; j < t->n; j++) {
         if (j == 0 || t->node[j] != t->node[j - 1])
             take_node(t, t->node[j], tail);
         weigh(p->log_w + j * K, tail, t->weight + j * K * LANES);
         for (size_t k = 0; k < K; k++)
-            t->precision[j * K + k] = SF_SCALE * expf(-p->log_sd[j * K + k]);
+            t->precision[j * K + k] =
+                LIVE_SF_SCALE * expf(-p->log_sd[j * K + k]);
         sum += p->mu[j * K];
     }
     if (!isfinite(sum))

@@ -10,28 +10,26 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "live_survival.h"
 #include "predictive.h"
-
-enum {
-    LIVE_LANES = PRED_G * PRED_M,
-    LIVE_STEPS = 44, /* ticks between the lowest and the 99 % quantile */
-    LIVE_TAIL = 12,  /* ticks beyond */
-    LIVE_COLS = LIVE_STEPS + 2 + LIVE_TAIL
-};
 
 struct live_table {
     size_t n, n_nodes;
     uint32_t *node;             /* [n] */
     const struct predictive *p; /* of this step */
     size_t cols;                /* ticks in use */
-    double tau_s[LIVE_COLS];    /* the ticks */
-    float log_tau[LIVE_COLS];   /* and their logs */
-    double log_low, log_high;   /* the two quantiles, NaN before the first */
-    float *survival;            /* [n][LIVE_COLS][LANES], >= 1e-12 */
-    float *weight;              /* [n][K][LANES] normalised over k */
-    float *precision;           /* [n][K] in proportion to exp(-log_sd) */
-    float *shift;               /* [n_nodes][LANES] shift_g + node_shift_im */
-    float *prior;               /* [n_nodes][LANES] pi_g pi_im */
+    size_t even;                /* the first so many a step apart in the log */
+    float step;
+    double tau_s[LIVE_COLS];  /* the ticks */
+    float log_tau[LIVE_COLS]; /* and their logs */
+    double log_low, log_high; /* the two quantiles, NaN before the first */
+    float *survival;          /* [n][LIVE_COLS][LANES], >= 1e-12 */
+    float *weight;            /* [n][K][LANES] normalised over k */
+    float *precision;         /* [n][K] in proportion to exp(-log_sd) */
+    float *shift;             /* [n_nodes][LANES] shift_g + node_shift_im */
+    float *prior;             /* [n_nodes][LANES] pi_g pi_im */
+    struct live_span *shifts; /* [n_nodes] of the shifts */
+    struct live_span scales;  /* of precision_scale */
     float precision_scale[LIVE_LANES]; /* exp(-scale_g) */
 };
 
