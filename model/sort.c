@@ -79,7 +79,7 @@ enum { N_GAPS = sizeof gaps / sizeof gaps[0] };
 
 static bool before(const double *key, uint32_t a, uint32_t b)
 {
-    return key[a] < key[b] || (key[a] == key[b] && a < b);
+    return key[a] < key[b] || (a < b && key[a] == key[b]);
 }
 
 void sort_indices(size_t n, const double *key, uint32_t *index)
