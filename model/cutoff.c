@@ -121,10 +121,6 @@ static enum dsgd_err check_spec(const struct cutoff_spec *spec,
                          "--dsgd-min: %zu is more than the %zu workers that "
                          "there are",
                          min, n_workers);
-    if (spec->mode == CUTOFF_REPLAY)
-        return error_set(err, DSGD_E_USAGE,
-                         "--dsgd-cutoff: replay:FILE is not supported by this "
-                         "version; use full, static:K or order");
     return DSGD_OK;
 }
 
@@ -241,10 +237,32 @@ void cutoff_observe(struct cutoff *c, size_t worker, double duration_s)
         c->last_s[worker] = (float)log(duration_s);
 }
 
-static int compare_float(const void *a, const void *b)
+/* The k-th smallest of x[n], from 0 (Hoare 1961); reorders x, which holds no
+ * NaN. */
+static float nth(float *x, size_t n, size_t k)
 {
-    float x = *(const float *)a, y = *(const float *)b;
-    return (x > y) - (x < y);
+    size_t low = 0, high = n - 1;
+
+    while (low < high) {
+        float pivot = x[low + (high - low) / 2];
+        size_t i = low, j = high;
+        for (;; i++, j--) {
+            while (x[i] < pivot)
+                i++;
+            while (x[j] > pivot)
+                j--;
+            if (i >= j)
+                break;
+            float swap = x[i];
+            x[i] = x[j];
+            x[j] = swap;
+        }
+        if (k <= j)
+            high = j;
+        else
+            low = j + 1;
+    }
+    return x[low];
 }
 
 void cutoff_end(struct cutoff *c)
@@ -259,8 +277,7 @@ void cutoff_end(struct cutoff *c)
             c->sort_s[count++] = c->log_s[i];
     }
     if (count) {
-        qsort(c->sort_s, count, sizeof *c->sort_s, compare_float);
-        c->median_s = exp(c->sort_s[count / 2]);
+        c->median_s = exp(nth(c->sort_s, count, count / 2));
     }
 }
 

@@ -51,7 +51,8 @@ struct cutoff;
  *   min        in   a step is never cut below; 0: no limit
  *   window     in   steps that `order` looks back at; 0: the default, 10
  *   c          out  NULL on error; frees with cutoff_destroy
- * dynamic and dry wait for all here: dynamic.h decides.
+ * dynamic and dry wait for all here: dynamic.h decides; so does replay, with
+ * those working who contributed then.
  * Errors: DSGD_E_USAGE (K or min larger than n_workers), DSGD_E_NOMEM,
  * DSGD_E_RANGE. */
 enum dsgd_err cutoff_create(const struct cutoff_spec *spec, size_t n_workers,

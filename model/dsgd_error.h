@@ -23,6 +23,8 @@ enum dsgd_err {
                             that differ */
     DSGD_E_TIMEOUT = 12, /* something did not answer in time */
     DSGD_E_NOMODEL = 13, /* no timing model is installed */
+    DSGD_E_PREEMPTED = 14, /* the run was ended early, at a checkpoint: start
+                              it again to go on */
 
     /* Not errors: what a step tells its caller.  Never exit codes. */
     DSGD_UP_TO_DATE = 64, /* all means are applied: begin the next step */

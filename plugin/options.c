@@ -20,6 +20,11 @@ static const char *const names[N_OPTIONS] = {
     [OPTION_MIN] = "dsgd-min",
     [OPTION_MODEL] = "dsgd-model",
     [OPTION_RECORD] = "dsgd-record",
+    [OPTION_LATE] = "dsgd-late",
+    [OPTION_PARTIAL] = "dsgd-partial",
+    [OPTION_LR_SCALE] = "dsgd-lr-scale",
+    [OPTION_MAX_CUTS] = "dsgd-max-cuts",
+    [OPTION_MAX_CUT_SHARE] = "dsgd-max-cut-share",
 };
 
 const char *option_name(enum option_id id)
@@ -129,6 +134,46 @@ static bool check_min(const char *name, const char *text,
                 "whole number; 0 means no limit");
 }
 
+/* words: "a|b|c" */
+static bool check_word(const char *name, const char *text, const char *words,
+                       struct option_fault *fault)
+{
+    size_t length = strlen(text);
+
+    for (const char *at = words; *at;) {
+        size_t word = strcspn(at, "|");
+        if (word == length && memcmp(at, text, word) == 0)
+            return true;
+        at += word + (at[word] == '|');
+    }
+    return fail(fault, name, text, " is none of %s", words);
+}
+
+static bool check_max_cuts(const char *name, const char *text,
+                           struct option_fault *fault)
+{
+    long count;
+
+    if (read_count(text, MAX_COUNT, &count))
+        return true;
+    return fail(fault, name, text,
+                ": give after how many cuts in a row a worker is waited for, "
+                "a whole number; 0 means no limit");
+}
+
+static bool check_percent(const char *name, const char *text,
+                          struct option_fault *fault)
+{
+    char *end;
+    double number = strtod(text, &end);
+
+    if (end != text && strcmp(end, "%") == 0 && number > 0 && number <= 100)
+        return true;
+    return fail(fault, name, text,
+                ": give a percentage above 0%% and at most 100%%, such as "
+                "20%%");
+}
+
 static bool check_path(const char *name, const char *text, const char *what,
                        struct option_fault *fault)
 {
@@ -154,6 +199,16 @@ bool option_check(enum option_id id, const char *name, const char *text,
         return check_path(name, text, "a timing model's file", fault);
     case OPTION_RECORD:
         return check_path(name, text, "a directory for records, or off", fault);
+    case OPTION_LATE:
+        return check_word(name, text, "requeue|drop|carry", fault);
+    case OPTION_PARTIAL:
+        return check_word(name, text, "discard|contribute", fault);
+    case OPTION_LR_SCALE:
+        return check_word(name, text, "none|linear|sqrt", fault);
+    case OPTION_MAX_CUTS:
+        return check_max_cuts(name, text, fault);
+    case OPTION_MAX_CUT_SHARE:
+        return check_percent(name, text, fault);
     }
     return fail(fault, name, text, ": not an option");
 }
@@ -198,14 +253,14 @@ static bool set_window(const char *text, struct plugin_args *args,
                 ": give milliseconds, 0 to %d", MAX_WINDOW_MS);
 }
 
-/* The rest of text after "key=", or NULL. */
+/* The rest of text after "key=", or NULL; a - of the key is a _ in text. */
 static const char *after_key(const char *text, const char *key)
 {
-    size_t length = strlen(key);
-
-    if (strncmp(text, key, length) != 0 || text[length] != '=')
-        return NULL;
-    return text + length + 1;
+    for (; *key; key++, text++) {
+        if (*text != (*key == '-' ? '_' : *key))
+            return NULL;
+    }
+    return *text == '=' ? text + 1 : NULL;
 }
 
 static bool read_arg(const char *text, struct plugin_args *args,
@@ -230,6 +285,7 @@ static bool read_arg(const char *text, struct plugin_args *args,
         return set_window(value, args, fault);
     return fail(fault, "plugstack.conf", text,
                 " is none of cutoff=MODE, min=N, model=FILE, record=DIR|off, "
+                "late=, partial=, lr_scale=, max_cuts=N, max_cut_share=P%%, "
                 "record_dir=DIR, window_ms=N");
 }
 

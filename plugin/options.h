@@ -6,10 +6,20 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum option_id { OPTION_CUTOFF, OPTION_MIN, OPTION_MODEL, OPTION_RECORD };
+enum option_id {
+    OPTION_CUTOFF,
+    OPTION_MIN,
+    OPTION_MODEL,
+    OPTION_RECORD,
+    OPTION_LATE,
+    OPTION_PARTIAL,
+    OPTION_LR_SCALE,
+    OPTION_MAX_CUTS,
+    OPTION_MAX_CUT_SHARE
+};
 
 enum {
-    N_OPTIONS = 4,
+    N_OPTIONS = OPTION_MAX_CUT_SHARE + 1,
     OPTION_BYTES = 264,    /* "replay:" and a path of 255 bytes */
     RECORD_DIR_BYTES = 192 /* leaves room for a user's name in 256 */
 };
@@ -48,8 +58,8 @@ bool option_check(enum option_id id, const char *name, const char *text,
 bool option_set(enum option_id id, const char *name, const char *text,
                 struct option_value *value, struct option_fault *fault);
 
-/* Read the arguments of a plugstack.conf line: cutoff=, min=, model=, record=,
- * record_dir=, window_ms=.
+/* Read the arguments of a plugstack.conf line: the options without dsgd- and
+ * with _ for -, record_dir=, window_ms=.
  *   argv   [argc] in   NULL entries are skipped
  *   args   out         a bad argument counts as absent
  *   fault  out         the first bad argument

@@ -60,6 +60,21 @@ static struct spank_option options[N_OPTIONS] = {
      OPTION_MODEL, take_option},
     {"dsgd-record", "DIR|off", "[dsgd] directory for the run's record", 1,
      OPTION_RECORD, take_option},
+    {"dsgd-late", "MODE",
+     "[dsgd] samples of a worker that was cut: requeue, drop, carry", 1,
+     OPTION_LATE, take_option},
+    {"dsgd-partial", "MODE",
+     "[dsgd] what it had done of them: discard, contribute", 1, OPTION_PARTIAL,
+     take_option},
+    {"dsgd-lr-scale", "MODE",
+     "[dsgd] learning rate by contributing samples: none, linear, sqrt", 1,
+     OPTION_LR_SCALE, take_option},
+    {"dsgd-max-cuts", "N",
+     "[dsgd] wait for a worker that was cut N times in a row", 1,
+     OPTION_MAX_CUTS, take_option},
+    {"dsgd-max-cut-share", "P%",
+     "[dsgd] cut no worker in more than P% of its steps", 1,
+     OPTION_MAX_CUT_SHARE, take_option},
 };
 
 /* Called once or more for each option, by Slurm, with NULL or "" for an empty
@@ -242,6 +257,14 @@ static void hand_options(spank_t spank, struct option_fault *fault)
         [OPTION_MIN] = {DSGD_LAUNCH_MIN, DSGD_LAUNCH_DEFAULT_MIN},
         [OPTION_MODEL] = {DSGD_LAUNCH_MODEL, DSGD_LAUNCH_DEFAULT_MODEL},
         [OPTION_RECORD] = {DSGD_LAUNCH_RECORD, DSGD_LAUNCH_DEFAULT_RECORD},
+        [OPTION_LATE] = {DSGD_LAUNCH_LATE, DSGD_LAUNCH_DEFAULT_LATE},
+        [OPTION_PARTIAL] = {DSGD_LAUNCH_PARTIAL, DSGD_LAUNCH_DEFAULT_PARTIAL},
+        [OPTION_LR_SCALE] = {DSGD_LAUNCH_LR_SCALE,
+                             DSGD_LAUNCH_DEFAULT_LR_SCALE},
+        [OPTION_MAX_CUTS] = {DSGD_LAUNCH_MAX_CUTS,
+                             DSGD_LAUNCH_DEFAULT_MAX_CUTS},
+        [OPTION_MAX_CUT_SHARE] = {DSGD_LAUNCH_MAX_CUT_SHARE,
+                                  DSGD_LAUNCH_DEFAULT_MAX_CUT_SHARE},
     };
 
     hand(spank, DSGD_LAUNCH_VERSION, "1", fault);

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "coordinator_checkpoint.h"
 #include "error.h"
 #include "message.h"
 #include "node_load.h"
@@ -34,7 +35,6 @@ struct aggregator {
     struct timing_model *model;
     pthread_t thread;
     bool started, joined;
-    _Atomic size_t state_bytes;
 
     struct msg_event *events; /* [EVENTS], not yet sent */
     uint32_t n_events;
@@ -47,6 +47,8 @@ struct aggregator {
     struct state_copy incoming;
     struct state_copy state; /* what this aggregator announced */
     bool wants_state;
+    uint64_t resumed; /* the step after which a checkpoint is announced */
+    uint32_t request; /* of workers, to be passed on */
 
     double life_s, end_s, hard_timeout_s;
     bool ended, bye_sent, may_reap, finished;
@@ -117,9 +119,37 @@ void aggregator_record(struct aggregator *a, struct record *record)
     coordinator_record(a->c, record);
 }
 
-void aggregator_state_bytes(struct aggregator *a, size_t bytes)
+void aggregator_replay(struct aggregator *a, struct record_replay *replay)
 {
-    atomic_store(&a->state_bytes, bytes);
+    coordinator_replay(a->c, replay);
+}
+
+enum dsgd_err aggregator_checkpoints(struct aggregator *a,
+                                     struct checkpoint_store *store,
+                                     const struct checkpoint_read *c,
+                                     struct dsgd_error *err)
+{
+    return checkpoints_create(a->c, store, c, err);
+}
+
+void aggregator_resume(struct aggregator *a, struct state_copy *state,
+                       uint64_t step, uint64_t run_samples, double run_s)
+{
+    a->state = *state;
+    a->resumed = step;
+    state->fd = -1;
+    state_announce(node_state_box(a->node), &a->state, step);
+    node_resume(a->node, step, run_samples, (uint64_t)(run_s * 1e9));
+}
+
+/* All who live have taken what the run resumed from. */
+static void forget_resumed(struct aggregator *a)
+{
+    if (!a->resumed || node_published(a->node) == a->resumed)
+        return;
+    a->resumed = 0;
+    state_retract(node_state_box(a->node), &a->state);
+    state_drop(&a->state);
 }
 
 static bool send(struct aggregator *a, const struct msg *m, const void *body,
@@ -180,6 +210,20 @@ static void send_load(struct aggregator *a, const float *value)
         send(a, &m, value, DSGD_N_TELEMETRY * sizeof *value);
 }
 
+static void pump_request(struct aggregator *a)
+{
+    struct msg m = {.kind = MSG_REQUEST};
+
+    a->request |= node_request(a->node);
+    m.flags = a->request;
+    if (!a->request)
+        return;
+    if (a->c)
+        checkpoints_request(a->c, a->request);
+    if (a->c || send(a, &m, NULL, 0))
+        a->request = 0;
+}
+
 static void pump_life(struct aggregator *a, double now_s)
 {
     struct msg m = {.kind = MSG_LIFE, .count = node_size(a->node)};
@@ -189,11 +233,12 @@ static void pump_life(struct aggregator *a, double now_s)
     if (now_s - a->life_s < LIFE_EVERY_S)
         return;
     a->life_s = now_s;
+    forget_resumed(a);
     if (node_load_look(a->load, node_cpu_s(a->node), now_s, value))
         send_load(a, value);
     node_life(a->node, a->silent_s);
     m.u.node.published = node_published(a->node);
-    m.u.node.state_bytes = atomic_load(&a->state_bytes);
+    m.u.node.state_bytes = atomic_load(&a->h->state_bytes);
     m.u.node.wants_state = a->wants_state;
     if (a->c)
         coordinator_life(a->c, 0, a->silent_s, &m, now_s);
@@ -259,6 +304,7 @@ static void on_state(struct aggregator *a, const struct msg *m,
         return;
     state_announce(node_state_box(a->node), &a->incoming, m->step);
     state_drop(&a->state);
+    a->resumed = 0;
     a->state = a->incoming;
     a->incoming.fd = -1;
     a->wants_state = false;
@@ -281,6 +327,9 @@ static void on_coordinator(struct aggregator *a, uint32_t node,
         break;
     case MSG_LOAD:
         coordinator_telemetry(a->c, node, body);
+        break;
+    case MSG_REQUEST:
+        checkpoints_request(a->c, m->flags);
         break;
     case MSG_SUM:
         coordinator_sum(a->c, node, m, body);
@@ -325,7 +374,12 @@ static void on_message(void *context, uint32_t node, const struct msg *m,
         break;
     case MSG_END:
         a->hard_timeout_s = m->u.end.hard_timeout_s;
-        node_end(a->node);
+        if (m->flags & MSG_PREEMPTED)
+            node_preempt(a->node);
+        if (m->flags & MSG_BROKEN)
+            node_break(a->node, "no worker is left");
+        else
+            node_end(a->node);
         break;
     case MSG_REAP:
         a->may_reap = true;
@@ -410,6 +464,7 @@ static void *run(void *argument)
             did = did || got > 0;
         }
         pump_life(a, now_s);
+        pump_request(a);
         if (a->c)
             did = coordinator_tick(a->c, own_clock_s(&a->clock)) || did;
         else

@@ -3,6 +3,7 @@
 #ifndef DSGD_AGGREGATOR_H
 #define DSGD_AGGREGATOR_H
 
+#include "checkpoint_store.h"
 #include "coordinator.h"
 #include "node.h"
 #include "transport.h"
@@ -25,6 +26,21 @@ enum dsgd_err aggregator_create(struct aggregator_config *config,
 /* Give the coordinator a record to keep, or NULL; before the start. */
 void aggregator_record(struct aggregator *a, struct record *record);
 
+/* Have the coordinator do what a record says, which is taken over; before the
+ * start. */
+void aggregator_replay(struct aggregator *a, struct record_replay *replay);
+
+/* Keep checkpoints in store, which is taken over, and go on from c; both may be
+ * NULL.  The coordinator's, before the start.
+ *   state  in  the aggregator of any node: the registered state after step,
+ *              which is taken over */
+enum dsgd_err aggregator_checkpoints(struct aggregator *a,
+                                     struct checkpoint_store *store,
+                                     const struct checkpoint_read *c,
+                                     struct dsgd_error *err);
+void aggregator_resume(struct aggregator *a, struct state_copy *state,
+                       uint64_t step, uint64_t run_samples, double run_s);
+
 /* Start the thread.  Until then the coordinator can still be given up by
  * aggregator_destroy.  Errors: DSGD_E_NOMEM. */
 enum dsgd_err aggregator_start(struct aggregator *a, struct dsgd_error *err);
@@ -33,8 +49,5 @@ enum dsgd_err aggregator_start(struct aggregator *a, struct dsgd_error *err);
  * main thread or the helper thread, once. */
 void aggregator_join(struct aggregator *a);
 void aggregator_destroy(struct aggregator *a); /* NULL is fine */
-
-/* Registered bytes a worker of this node has; before the first step. */
-void aggregator_state_bytes(struct aggregator *a, size_t bytes);
 
 #endif

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "error.h"
+#include "preempt.h"
 #include "sys.h"
 
 static struct seg_worker *self(const struct dsgd *d)
@@ -33,7 +34,12 @@ enum dsgd_err client_create(const struct dsgd_options *opt,
     d->size = d->nodes = 1;
     d->grad_elems = opt->grad_elems;
     d->sampler = opt->sampler;
-    d->copy.fd = -1;
+    d->copy.fd = d->checkpoint.fd = -1;
+    d->has_checkpoints = *opt->checkpoint_dir != '\0';
+    d->watches = d->has_checkpoints && opt->checkpoint_signals;
+    d->replaces = atomic_load(&self(d)->exit) == SEG_EXIT_DIED;
+    d->hold_step = atomic_load(&self(d)->hold_step);
+    atomic_store(&self(d)->exit, SEG_EXIT_NONE);
     atomic_store(&self(d)->pid, (int32_t)getpid());
     sign_of_life(d);
     *out = d;
@@ -45,7 +51,10 @@ void client_destroy(struct dsgd *d)
     if (!d)
         return;
     aggregator_destroy(d->agg);
+    if (d->watches)
+        preempt_unwatch();
     state_drop(&d->copy);
+    state_drop(&d->checkpoint);
     segment_detach(&d->seg);
     free(d->parts);
     free(d);
@@ -84,6 +93,7 @@ enum dsgd_err client_start(struct dsgd *d, void (*finalize)(void),
     if (pthread_create(&d->helper, NULL, help, d) != 0)
         return error_set(err, DSGD_E_NOMEM, "worker: no thread");
     d->has_helper = true;
+    d->watches = d->watches && preempt_watch(d->seg.h);
     return DSGD_OK;
 }
 
@@ -94,7 +104,8 @@ static void post(struct dsgd *d, enum seg_event_kind kind, uint64_t step,
                           .fraction = fraction,
                           .step = step,
                           .at_ns = sys_now_ns(),
-                          .value = value};
+                          .value = value,
+                          .buf = atomic_load(&self(d)->buf)};
     atomic_store_explicit(&self(d)->life_ns, e.at_ns, memory_order_relaxed);
     segment_post(&d->seg, d->local, &e);
 }
@@ -122,8 +133,24 @@ static enum dsgd_err check_run(struct dsgd *d)
                          d->seg.h->broken);
     default:
         answer_end(d);
+        if (d->replaces && d->applied < atomic_load(&d->seg.h->published))
+            return error_set(&d->error, DSGD_E_STATE,
+                             "the run ended before worker %u, which took the "
+                             "place of one that had died, was given its state",
+                             d->rank);
         return DSGD_END;
     }
+}
+
+/* The aggregator must know how large the state is that a node lacks. */
+static void tell_state_bytes(struct dsgd *d)
+{
+    _Atomic uint64_t *told = &d->seg.h->state_bytes;
+    uint64_t seen = atomic_load(told);
+
+    while (seen < d->state_bytes &&
+           !atomic_compare_exchange_weak(told, &seen, d->state_bytes))
+        ;
 }
 
 enum dsgd_err dsgd_register(struct dsgd *d, void *state, size_t bytes,
@@ -140,8 +167,7 @@ enum dsgd_err dsgd_register(struct dsgd *d, void *state, size_t bytes,
     d->parts = parts;
     d->parts[d->n_parts++] = (struct state_part){state, bytes};
     d->state_bytes += bytes;
-    if (d->agg)
-        aggregator_state_bytes(d->agg, d->state_bytes);
+    tell_state_bytes(d);
     return DSGD_OK;
 }
 
@@ -149,20 +175,27 @@ enum dsgd_err dsgd_register(struct dsgd *d, void *state, size_t bytes,
 static void give_state(struct dsgd *d)
 {
     struct state_copy copy;
-    size_t at = 0;
 
-    if (!atomic_exchange(&self(d)->give_state, 0) || !d->state_bytes)
+    client_give_checkpoint(d);
+    if (!atomic_exchange(&self(d)->give_state, 0) || !d->state_bytes ||
+        !client_copy_state(d, &copy))
         return;
-    if (state_make(d->state_bytes, &copy, NULL) != DSGD_OK)
-        return;
-    for (size_t i = 0; i < d->n_parts; i++) {
-        memcpy(copy.data + at, d->parts[i].memory, d->parts[i].bytes);
-        at += d->parts[i].bytes;
-    }
     state_announce(&d->seg.h->state, &copy, d->applied);
     state_drop(&d->copy);
     d->copy = copy;
     sys_futex_ring(&d->seg.h->worker_bell);
+}
+
+void client_take_copy(struct dsgd *d, const struct state_copy *copy,
+                      uint64_t step)
+{
+    size_t at = 0;
+
+    for (size_t i = 0; i < d->n_parts; i++) {
+        memcpy(d->parts[i].memory, copy->data + at, d->parts[i].bytes);
+        at += d->parts[i].bytes;
+    }
+    d->applied = step;
 }
 
 /* Take a copy of the state that is ahead of this worker's own. */
@@ -171,18 +204,12 @@ static bool take_state(struct dsgd *d)
     struct seg_state *box = &d->seg.h->state;
     struct state_copy copy;
     uint64_t step;
-    size_t at = 0;
 
     if (atomic_load(&box->step) <= d->applied + 1 ||
         state_open(box, d->state_bytes, &copy, &step, NULL) != DSGD_OK)
         return false;
-    if (step > d->applied) {
-        for (size_t i = 0; i < d->n_parts; i++) {
-            memcpy(d->parts[i].memory, copy.data + at, d->parts[i].bytes);
-            at += d->parts[i].bytes;
-        }
-        d->applied = step;
-    }
+    if (step > d->applied)
+        client_take_copy(d, &copy, step);
     state_drop(&copy);
     return true;
 }
@@ -197,6 +224,15 @@ static void post_checksum(struct dsgd *d)
              state_checksum(d->parts, d->n_parts), 0);
 }
 
+/* May step begin, and the slot be written? */
+static bool may_begin(const struct dsgd *d, uint64_t step)
+{
+    const struct seg_header *h = d->seg.h;
+
+    return atomic_load(&h->started) >= step &&
+           atomic_load(&h->published) >= d->hold_step;
+}
+
 /* Sleep until step may begin, serving requests for the state. */
 static enum dsgd_err wait_for_start(struct dsgd *d, uint64_t step)
 {
@@ -204,7 +240,7 @@ static enum dsgd_err wait_for_start(struct dsgd *d, uint64_t step)
 
     for (;;) {
         uint32_t bell = atomic_load(&d->seg.h->worker_bell);
-        if (atomic_load(&d->seg.h->started) >= step)
+        if (may_begin(d, step))
             return DSGD_OK; /* also when the run is over: means are missing */
         enum dsgd_err rc = check_run(d);
         if (rc != DSGD_OK)
@@ -246,6 +282,9 @@ enum dsgd_err dsgd_step_begin(struct dsgd *d, struct dsgd_step *step)
                          "dsgd_step_begin: step %llu was not handed over with "
                          "dsgd_reduce",
                          (unsigned long long)d->step);
+    enum dsgd_err rc = d->began_first ? DSGD_OK : client_resume(d);
+    if (rc != DSGD_OK)
+        return rc;
     segment_unpin(&d->seg, d->local);
     atomic_store(&self(d)->applied, d->applied);
     post_checksum(d);
@@ -253,7 +292,7 @@ enum dsgd_err dsgd_step_begin(struct dsgd *d, struct dsgd_step *step)
     d->epoch_ended = false;
 
     struct dsgd_step s = {.index = d->applied + 1};
-    enum dsgd_err rc = wait_for_start(d, s.index);
+    rc = wait_for_start(d, s.index);
     if (rc != DSGD_OK)
         return rc;
     give_state(d);
@@ -290,7 +329,7 @@ enum dsgd_err dsgd_poll(struct dsgd *d, uint64_t done, uint64_t total)
 
 float *dsgd_grad_buffer(struct dsgd *d)
 {
-    return segment_slot(&d->seg, d->local, 0);
+    return segment_slot(&d->seg, d->local, atomic_load(&self(d)->buf));
 }
 
 /* What part of the share was processed: samples given, or else what was said to
@@ -308,10 +347,20 @@ static float fraction_done(const struct dsgd *d, uint64_t samples)
     return total ? (float)done / (float)total : 0;
 }
 
+/* A gradient can still be used: its step is open, or it may be carried into
+ * the next. */
+static bool is_wanted(const struct dsgd *d)
+{
+    uint64_t published = atomic_load(&d->seg.h->published);
+
+    return !d->stale && (published < d->step ||
+                         (d->seg.h->slot_bufs > 1 && published == d->step));
+}
+
 enum dsgd_err dsgd_reduce(struct dsgd *d, const float *grad, size_t n,
                           uint64_t samples)
 {
-    float *slot = segment_slot(&d->seg, d->local, 0);
+    float *slot = dsgd_grad_buffer(d);
 
     if (!d->step)
         return error_set(&d->error, DSGD_E_STATE,
@@ -327,11 +376,14 @@ enum dsgd_err dsgd_reduce(struct dsgd *d, const float *grad, size_t n,
                          (unsigned long long)samples,
                          (unsigned long long)d->share);
     float fraction = fraction_done(d, samples);
-    bool over = atomic_load(&d->seg.h->published) >= d->step;
-    if (samples && !over && grad != slot)
+    bool given = samples && is_wanted(d);
+    if (given && grad != slot)
         memcpy(slot, grad, n * sizeof *slot);
     if (!d->stale)
-        post(d, SEG_EVENT_COMMIT, d->step, over ? 0 : samples, fraction);
+        post(d, SEG_EVENT_COMMIT, d->step, given ? samples : 0, fraction);
+    /* The sum stays until the commit after this one: see segment_create. */
+    if (given && d->seg.h->slot_bufs > 1)
+        atomic_store(&self(d)->buf, !atomic_load(&self(d)->buf));
     d->reduced = d->step;
     d->step = 0;
     return DSGD_OK;
@@ -354,7 +406,7 @@ static enum dsgd_err take_mean(struct dsgd *d, struct dsgd_mean *mean)
     d->applied++;
     d->behind_told = false;
     d->epoch_ended = d->epoch_ended || mean->epoch_end;
-    d->check_due = mean->epoch_end;
+    d->check_due = mean->epoch_end || m->checkpoint;
     return DSGD_OK;
 }
 
@@ -391,12 +443,15 @@ enum dsgd_err dsgd_next_mean(struct dsgd *d, struct dsgd_mean *mean)
     segment_unpin(&d->seg, d->local);
     atomic_store(&self(d)->applied, d->applied);
     for (;;) {
+        client_give_checkpoint(d);
         uint32_t bell = atomic_load(&d->seg.h->worker_bell);
         enum dsgd_err rc = DSGD_BEHIND;
         uint64_t timeout_ns = UINT64_MAX;
         if (atomic_load(&d->seg.h->published) > d->applied) {
             sign_of_life(d);
             rc = take_mean(d, mean);
+            if (rc == DSGD_OK && !mean->samples)
+                continue; /* nobody had anything to give */
             if (rc == DSGD_BEHIND)
                 rc = catch_up(d);
             if (rc != DSGD_BEHIND)
@@ -425,13 +480,16 @@ enum dsgd_err dsgd_allreduce(struct dsgd *d, float *grad, size_t n,
     if (d->sampler != DSGD_SAMPLER_NONE)
         return error_set(&d->error, DSGD_E_STATE,
                          "dsgd_allreduce: needs DSGD_SAMPLER_NONE");
-    if (d->applied >= d->reduced) { /* not taking means that were missed */
-        rc = dsgd_step_begin(d, &step);
+    do {
+        rc = DSGD_OK;
+        if (d->applied >= d->reduced) { /* not taking means that were missed */
+            rc = dsgd_step_begin(d, &step);
+            if (rc == DSGD_OK)
+                rc = dsgd_reduce(d, grad, n, d->stale ? 0 : samples);
+        }
         if (rc == DSGD_OK)
-            rc = dsgd_reduce(d, grad, n, d->stale ? 0 : samples);
-    }
-    if (rc == DSGD_OK)
-        rc = dsgd_next_mean(d, &mean);
+            rc = dsgd_next_mean(d, &mean);
+    } while (rc == DSGD_UP_TO_DATE); /* a step without contributors */
     if (rc != DSGD_OK)
         return rc;
     memcpy(grad, mean.grad, n * sizeof *grad);
@@ -462,6 +520,8 @@ enum dsgd_err dsgd_close(struct dsgd *d)
         aggregator_join(d->agg);
     if (atomic_load(&d->seg.h->run) == SEG_BROKEN)
         rc = DSGD_E_MPI;
+    else if (atomic_load(&d->seg.h->preempted))
+        rc = DSGD_E_PREEMPTED;
     client_destroy(d);
     return rc;
 }
@@ -484,6 +544,7 @@ uint32_t dsgd_nodes(const struct dsgd *d)
 void dsgd_progress(const struct dsgd *d, struct dsgd_progress *progress)
 {
     const struct seg_header *h = d->seg.h;
+    progress->preempted = atomic_load(&h->preempted);
     progress->steps = atomic_load(&h->progress_steps);
     progress->unique_samples = atomic_load(&h->progress_samples);
     progress->elapsed_s = (double)atomic_load(&h->progress_ns) * 1e-9;

@@ -25,7 +25,10 @@ struct dsgd {
 
     struct state_part *parts;
     size_t n_parts, state_bytes;
-    struct state_copy copy; /* what this worker announced */
+    struct state_copy copy;       /* what this worker announced */
+    struct state_copy checkpoint; /* … for a checkpoint, until it is taken */
+    bool has_checkpoints;         /* the run keeps some */
+    bool watches;                 /* this handle has the signals */
 
     uint64_t applied; /* last mean taken */
     uint64_t step;    /* begun, not yet reduced; 0: none */
@@ -36,7 +39,9 @@ struct dsgd {
     bool epoch_ended; /* a mean that ended an epoch was taken */
     bool check_due;   /* its checksum is to be posted */
     bool behind_told;
-    bool stale; /* the step begun was over before it began */
+    bool stale;         /* the step begun was over before it began */
+    bool replaces;      /* a process that died: it has nothing of the run yet */
+    uint64_t hold_step; /* see seg_worker */
     struct dsgd_error error;
 };
 
@@ -51,6 +56,20 @@ enum dsgd_err client_create(const struct dsgd_options *opt,
  *   finalize  in  called before a stuck process is ended; may be NULL */
 enum dsgd_err client_start(struct dsgd *d, void (*finalize)(void),
                            struct dsgd_error *err);
+
+/* A copy of the registered state.  False: no memory. */
+bool client_copy_state(const struct dsgd *d, struct state_copy *copy);
+/* Overwrite the registered state with that after step. */
+void client_take_copy(struct dsgd *d, const struct state_copy *copy,
+                      uint64_t step);
+
+/* Where all means taken were applied: give the state for a checkpoint, if it is
+ * this worker's turn. */
+void client_give_checkpoint(struct dsgd *d);
+
+/* Before the first step: take the state that the run goes on from.  Errors:
+ * DSGD_E_FORMAT (the program registers another size). */
+enum dsgd_err client_resume(struct dsgd *d);
 
 /* Free a handle whose threads were not started. */
 void client_destroy(struct dsgd *d);

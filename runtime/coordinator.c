@@ -3,13 +3,11 @@
 #include <math.h>
 #include <string.h>
 
+#include "coordinator_checkpoint.h"
 #include "coordinator_dynamic.h"
+#include "coordinator_late.h"
 #include "coordinator_priv.h"
-
-static bool alive(const struct worker *w)
-{
-    return !w->lost && !w->left;
-}
+#include "coordinator_replay.h"
 
 /* From what workers were seen to take; before that, a generous constant. */
 double coordinator_hard_timeout_s(const struct coordinator *c)
@@ -31,64 +29,19 @@ static void enter(struct coordinator *c, enum phase phase)
     c->phase_s = c->now_s;
 }
 
-static void note_life(struct coordinator *c, uint32_t w, double at_s)
-{
-    struct worker *worker = &c->worker[w];
-
-    if (at_s > worker->life_s)
-        worker->life_s = at_s;
-    if (worker->lost && worker->life_s > worker->lost_s) {
-        worker->lost = false;
-        log_event(c, RECORD_EVENT_BACK, (int32_t)w, -1, "heard of again");
-    }
-}
-
-static void lose(const struct coordinator *c, struct worker *worker)
-{
-    worker->lost = true;
-    worker->lost_s = c->now_s;
-}
-
-/* Who owes something and has given no sign of life for too long is lost. */
-static void find_lost(struct coordinator *c)
-{
-    double hard_s = coordinator_hard_timeout_s(c);
-
-    for (uint32_t w = 0; w < c->n_workers; w++) {
-        struct worker *worker = &c->worker[w];
-        bool owes = c->phase == PHASE_BOUNDARY
-                        ? worker->ready < c->step
-                        : worker->working && !worker->arrived;
-        double since = fmax(worker->life_s, worker->owes_s);
-        if (alive(worker) && owes && c->now_s - since > hard_s) {
-            lose(c, worker);
-            dyn_leave(c, w);
-            log_event(c, RECORD_EVENT_LOST, (int32_t)w, -1,
-                      "no sign of life for one hard timeout");
-        }
-    }
-}
-
-static void lost_node(struct coordinator *c, uint32_t node)
-{
-    struct peer *p = &c->peer[node];
-    p->lost = true;
-    for (uint32_t i = 0; i < p->n_local; i++)
-        lose(c, &c->worker[p->worker[i]]);
-    log_event(c, RECORD_EVENT_NODE_LOST, -1, (int32_t)node,
-              "did not deliver its sum for one hard timeout");
-}
-
 /* Ranges for the open step; who gets none is not expected to contribute. */
 static void assign(struct coordinator *c)
 {
     bool *able = c->flag_a, *prefer = c->flag_b;
 
     for (uint32_t w = 0; w < c->n_workers; w++) {
-        able[w] = alive(&c->worker[w]);
+        able[w] = loss_alive(&c->worker[w]);
         prefer[w] = c->worker[w].arrived;
     }
-    c->whole = sampler_assign(c->sampler, able, prefer, c->range);
+    if (c->replay)
+        replay_assign(c, c->range);
+    else
+        c->whole = sampler_assign(c->sampler, able, prefer, c->range);
     for (uint32_t w = 0; w < c->n_workers; w++) {
         struct worker *worker = &c->worker[w];
         if (!worker->working || worker->arrived)
@@ -96,7 +49,8 @@ static void assign(struct coordinator *c)
         worker->fresh = !worker->working || worker->arrived;
         worker->range = c->range[w];
         worker->working = worker->range.count > 0;
-        worker->waited_for = worker->range.cuts >= SAMPLER_MAX_CUTS;
+        worker->waited_for =
+            worker->range.cuts >= SAMPLER_MAX_CUTS || late_at_limit(c, worker);
         worker->arrived = false;
         worker->samples = 0;
         worker->duration_s = NAN;
@@ -108,11 +62,15 @@ static void assign(struct coordinator *c)
 static void open_step(struct coordinator *c)
 {
     assign(c);
-    for (uint32_t w = 0; w < c->n_workers; w++)
+    c->n_working = c->n_settled = 0;
+    for (uint32_t w = 0; w < c->n_workers; w++) {
         c->flag_a[w] = c->worker[w].working;
+        c->n_working += c->flag_a[w];
+    }
     c->target = (uint32_t)cutoff_begin(c->cutoff, c->flag_a, c->overhead_s);
     c->n_arrived = 0;
     c->attempt = 0;
+    c->dropped = false;
     c->step_s = c->now_s;
     enter(c, PHASE_OPEN);
     dyn_open(c);
@@ -120,8 +78,24 @@ static void open_step(struct coordinator *c)
 
 static void end_run(struct coordinator *c)
 {
+    const char *why = c->last ? NULL : loss_of_all(c);
+
     enter(c, PHASE_ENDING);
-    node_end(c->node);
+    c->broken = why != NULL;
+    if (why)
+        node_break(c->node, why);
+    else
+        node_end(c->node);
+}
+
+/* An early end does not wait for all to come to the boundary: what ended it may
+ * not wait either. */
+static bool may_end_early(struct coordinator *c)
+{
+    const double patience_s = 5;
+
+    return c->preempted && !checkpoints_want_state(c) &&
+           (peers_taken(c) || c->now_s - c->phase_s > patience_s);
 }
 
 /* A step boundary that all who live come to: the start, the end of an epoch,
@@ -130,42 +104,61 @@ static bool tick_boundary(struct coordinator *c)
 {
     uint32_t n_alive = 0, n_left = 0;
 
-    find_lost(c);
+    checkpoints_boundary(c);
+    if (may_end_early(c)) {
+        end_run(c);
+        return true;
+    }
+    loss_find(c);
     for (uint32_t w = 0; w < c->n_workers; w++) {
         const struct worker *worker = &c->worker[w];
         n_left += worker->left;
-        n_alive += alive(worker);
-        if (alive(worker) && worker->ready < c->step)
+        n_alive += loss_alive(worker);
+        if (loss_alive(worker) && worker->ready < c->step)
             return false;
     }
-    if (n_left == c->n_workers || c->last) {
+    if (n_left == c->n_workers || c->last || loss_of_all(c)) {
         end_run(c);
         return true;
     }
     if (!n_alive)
         return false;
     open_step(c);
-    if (c->step == 1)
+    if (!c->origin_s)
         c->origin_s = c->now_s;
     peers_start(c);
     return true;
 }
 
+/* Nothing has happened that the open step could close upon. */
+static bool goes_on(const struct coordinator *c)
+{
+    if (c->n_settled >= c->n_working)
+        return false;
+    if (!c->n_arrived || !c->whole)
+        return true;
+    return c->dyn ? coordinator_next_s(c) > c->now_s : c->n_arrived < c->target;
+}
+
 static bool should_close(struct coordinator *c)
 {
     uint32_t owing = 0;
+    bool idle = false; /* somebody lives who has given what it had */
 
-    if (!c->n_arrived)
+    if (goes_on(c))
         return false;
     for (uint32_t w = 0; w < c->n_workers; w++) {
         const struct worker *worker = &c->worker[w];
-        bool owes = worker->working && !worker->arrived && alive(worker);
+        bool owes = worker->working && !worker->arrived && loss_alive(worker);
         owing += owes;
+        idle = idle || loss_alive(worker);
         if (owes && worker->waited_for)
             return false;
     }
     if (!owing)
-        return true;
+        return c->n_arrived || idle;
+    if (!c->n_arrived)
+        return false;
     if (c->dyn)
         return c->whole && dyn_close(c);
     return c->whole && c->n_arrived >= c->target;
@@ -187,13 +180,16 @@ static void begin_close(struct coordinator *c)
         struct peer *p = &c->peer[i];
         p->contributes = false;
         for (uint32_t l = 0; l < p->n_local; l++) {
-            p->mask[l] = c->worker[p->worker[l]].arrived;
+            struct worker *worker = &c->worker[p->worker[l]];
+            p->mask[l] = late_take(worker);
+            if (worker->arrived)
+                p->mask[l] |= MSG_OWN | (worker->buf ? MSG_OWN_BUF : 0);
             p->contributes = p->contributes || p->mask[l];
         }
     }
     dyn_closed(c);
-    c->attempt = 1;
-    c->close_s = c->now_s;
+    c->attempt++;
+    c->close_s = c->wait_s = c->now_s;
     c->next_sum = 0;
     c->sum_started = false;
     enter(c, PHASE_CLOSING);
@@ -202,8 +198,8 @@ static void begin_close(struct coordinator *c)
 
 static bool tick_open(struct coordinator *c)
 {
-    find_lost(c);
-    if (!c->n_arrived && all_left(c)) {
+    loss_find(c);
+    if (!c->n_arrived && (all_left(c) || loss_of_all(c))) {
         end_run(c);
         return true;
     }
@@ -238,25 +234,8 @@ static void add_sums(struct coordinator *c)
         }
         c->sum_started = true;
     }
-}
-
-static uint64_t contributed_samples(const struct coordinator *c)
-{
-    uint64_t samples = 0;
-    for (uint32_t w = 0; w < c->n_workers; w++) {
-        if (c->worker[w].arrived)
-            samples += c->worker[w].samples;
-    }
-    return samples;
-}
-
-static void settle_ranges(struct coordinator *c)
-{
-    for (uint32_t w = 0; w < c->n_workers; w++) {
-        const struct worker *worker = &c->worker[w];
-        sampler_settle(c->sampler, &worker->range,
-                       worker->arrived ? worker->samples : 0);
-    }
+    if (!c->sum_started) /* nobody had anything to give */
+        memset(mean, 0, bytes);
 }
 
 static void account(struct coordinator *c, uint64_t samples)
@@ -265,8 +244,10 @@ static void account(struct coordinator *c, uint64_t samples)
 
     c->run_samples += samples;
     c->run_s += c->now_s - c->step_s;
-    c->overhead_s =
-        c->published ? .9 * c->overhead_s + .1 * overhead : overhead;
+    if (!c->published)
+        c->overhead_s = overhead;
+    else if (!c->dropped) /* a timeout is no cost of the next step */
+        c->overhead_s = .9 * c->overhead_s + .1 * overhead;
     cutoff_end(c->cutoff);
 }
 
@@ -284,28 +265,36 @@ static void enter_boundary(struct coordinator *c)
 /* The sum of step c->step is complete: show the mean and go on. */
 static void publish(struct coordinator *c)
 {
-    uint64_t samples = contributed_samples(c), epoch;
-    struct seg_mean about = {.samples = samples, .lr_scale = 1};
-    bool epoch_end;
+    uint64_t samples = late_samples(c), epoch;
+    struct seg_mean about = {.samples = samples,
+                             .lr_scale = late_lr_scale(c, samples)};
+    bool epoch_end, last = false;
 
-    node_scale(c->node, node_reserve(c->node), (float)(1.0 / (double)samples));
+    node_scale(c->node, node_reserve(c->node),
+               samples ? (float)(1.0 / (double)samples) : 0);
     c->now_s = own_clock_s(c->clock);
     for (uint32_t w = 0; w < c->n_workers; w++)
         about.contributors += c->worker[w].arrived;
     epoch = sampler_epoch(c->sampler);
-    settle_ranges(c);
-    epoch_end = sampler_epoch_end(c->sampler);
-    log_step(c, epoch_end, samples);
+    if (c->replay) {
+        last = replay_publish(c, &epoch_end, &about.lr_scale);
+        sampler_skip(c->sampler, epoch_end);
+    } else {
+        late_settle(c);
+        epoch_end = sampler_epoch_end(c->sampler);
+    }
+    log_step(c, epoch_end, samples, about.lr_scale);
     account(c, samples);
-    c->last = (c->opt.max_steps && c->step >= c->opt.max_steps) ||
+    c->last = last || (c->opt.max_steps && c->step >= c->opt.max_steps) ||
               (epoch_end && c->opt.epochs &&
                sampler_epoch(c->sampler) >= c->opt.epochs);
     about.epoch = epoch;
     about.epoch_end = epoch_end || c->last;
     c->published = c->step++;
     c->published_s = c->now_s;
+    about.checkpoint = checkpoints_publish(c);
 
-    if (about.epoch_end)
+    if (about.epoch_end || c->preempted)
         enter_boundary(c);
     else
         open_step(c);
@@ -330,34 +319,49 @@ static bool show_own(struct coordinator *c)
     return true;
 }
 
-/* Take nodes that do not deliver out of the step. */
-static void drop_late_nodes(struct coordinator *c)
+/* Take nodes that do not deliver out of the step.  Returns whether there were
+ * any. */
+static bool drop_late_nodes(struct coordinator *c)
 {
     bool dropped = false;
 
-    if (c->now_s - c->close_s <= coordinator_hard_timeout_s(c) * c->attempt)
-        return;
+    if (c->replay || c->now_s - c->wait_s <= coordinator_hard_timeout_s(c))
+        return false;
+    c->wait_s = c->now_s;
     for (uint32_t i = 1; i < c->n_nodes; i++) {
         struct peer *p = &c->peer[i];
         if (i < c->next_sum || !p->contributes || p->sum)
             continue;
-        for (uint32_t l = 0; l < p->n_local; l++) {
-            struct worker *w = &c->worker[p->worker[l]];
-            c->n_arrived -= w->arrived;
-            w->arrived = false;
-        }
+        for (uint32_t l = 0; l < p->n_local; l++)
+            late_take_out(c, &c->worker[p->worker[l]]);
         p->contributes = false;
-        lost_node(c, i);
+        loss_node(c, i);
         dropped = true;
     }
     c->attempt += dropped;
+    c->dropped = c->dropped || dropped;
+    return dropped;
+}
+
+/* All that had arrived were on nodes that are lost.  The other nodes' sums are
+ * of carried gradients; they are asked for anew. */
+static void reopen(struct coordinator *c)
+{
+    for (uint32_t i = 1; i < c->n_nodes; i++) {
+        struct peer *p = &c->peer[i];
+        p->contributes = false;
+        if (p->sum)
+            c->transport->ops->release(c->transport, i);
+        p->sum = NULL;
+    }
+    late_reopen(c);
+    enter(c, PHASE_OPEN);
 }
 
 static bool tick_closing(struct coordinator *c)
 {
-    drop_late_nodes(c);
-    if (!c->n_arrived) { /* all that had arrived were on lost nodes */
-        enter(c, PHASE_OPEN);
+    if (drop_late_nodes(c) && !c->n_arrived) {
+        reopen(c);
         return true;
     }
     add_sums(c);
@@ -377,6 +381,8 @@ static bool tick_ending(struct coordinator *c)
         if (!c->peer[i].bye && c->now_s - c->phase_s < limit_s)
             return false;
     }
+    if (checkpoints_busy(c))
+        return false;
     for (uint32_t w = 0; w < c->n_workers; w++) {
         struct worker *worker = &c->worker[w];
         if (!c->peer[worker->node].bye)
@@ -385,7 +391,8 @@ static bool tick_ending(struct coordinator *c)
             log_event(c, RECORD_EVENT_LEFT, (int32_t)w, -1,
                       "never came to the end of the run");
     }
-    if (record_close(c->record, true, c->now_s - c->origin_s, RECORD_FLUSH_S,
+    if (record_close(c->record, !c->preempted && !c->broken,
+                     c->now_s - c->origin_s, RECORD_FLUSH_S,
                      &error) != DSGD_OK &&
         c->opt.warn)
         c->opt.warn(c->opt.warn_context, error.text);
@@ -402,18 +409,19 @@ bool coordinator_tick(struct coordinator *c, double now_s)
     c->now_s = now_s;
     if (c->record && c->opt.warn && record_warning(c->record, &warning))
         c->opt.warn(c->opt.warn_context, warning.text);
+    did = checkpoints_pump(c);
     switch (c->phase) {
     case PHASE_BOUNDARY:
-        did = tick_boundary(c);
+        did = tick_boundary(c) || did;
         break;
     case PHASE_OPEN:
-        did = tick_open(c);
+        did = tick_open(c) || did;
         break;
     case PHASE_CLOSING:
-        did = tick_closing(c);
+        did = tick_closing(c) || did;
         break;
     case PHASE_ENDING:
-        did = tick_ending(c);
+        did = tick_ending(c) || did;
         break;
     case PHASE_REAPING:
         break;
@@ -454,21 +462,24 @@ static void on_commit(struct coordinator *c, uint32_t w,
         dyn_commit(c, w, arrival_s, e->fraction < 1, in_time);
     }
     if (!open || worker->arrived || !worker->range.count) {
+        late_commit(c, w, e);
         if (e->fraction > 0)
             log_late(c, w, e);
         return;
     }
     if (!e->value) { /* nothing to give: not waited for */
         worker->working = false;
+        c->n_settled++;
         dyn_leave(c, w);
         return;
     }
     worker->arrived = true;
-    worker->samples =
-        e->value < worker->range.count ? e->value : worker->range.count;
+    worker->samples = late_count(c, &worker->range, e->value);
+    worker->buf = e->buf;
     worker->duration_s = e->duration_s;
     worker->lag_s = e->lag_s;
     c->n_arrived++;
+    c->n_settled++;
 }
 
 static void on_event(struct coordinator *c, uint32_t w,
@@ -478,9 +489,11 @@ static void on_event(struct coordinator *c, uint32_t w,
 
     switch (e->kind) {
     case SEG_EVENT_READY:
+        loss_back(c, w);
         worker->ready = e->step;
         break;
     case SEG_EVENT_BEGIN:
+        loss_back(c, w);
         if (c->phase == PHASE_OPEN && e->step == c->step) {
             worker->lag_s = e->lag_s;
             dyn_begin(c, w);
@@ -491,14 +504,21 @@ static void on_event(struct coordinator *c, uint32_t w,
         break;
     case SEG_EVENT_CHECKSUM:
         log_checksum(c, w, e);
+        replay_checksum(c, w, e->step, e->value);
         break;
     case SEG_EVENT_RESYNCED:
+        loss_back(c, w);
         log_event(c, RECORD_EVENT_RESYNC, (int32_t)w, -1,
                   "its state was overwritten with another worker's");
         break;
     case SEG_EVENT_LEAVE:
         worker->left = true;
+        c->n_settled++;
+        late_forget(c, worker);
         dyn_leave(c, w);
+        break;
+    case SEG_EVENT_DIED:
+        loss_died(c, w, e->value);
         break;
     default:
         break;
@@ -516,7 +536,7 @@ void coordinator_events(struct coordinator *c, uint32_t node,
         if (events[i].worker >= p->n_local)
             continue;
         uint32_t w = p->worker[events[i].worker];
-        note_life(c, w, now_s);
+        loss_life(c, w, now_s);
         on_event(c, w, &events[i]);
     }
 }
@@ -531,11 +551,13 @@ void coordinator_life(struct coordinator *c, uint32_t node,
     p->wants_state = m->u.node.wants_state;
     if (p->lost) {
         p->lost = false;
+        if (c->phase == PHASE_OPEN)
+            late_reopen(c);
         log_event(c, RECORD_EVENT_NODE_BACK, -1, (int32_t)node,
                   "heard of again");
     }
     for (uint32_t i = 0; i < p->n_local && i < m->count; i++)
-        note_life(c, p->worker[i], now_s - silent_s[i]);
+        loss_life(c, p->worker[i], now_s - silent_s[i]);
 }
 
 void coordinator_sum(struct coordinator *c, uint32_t node, const struct msg *m,
@@ -543,8 +565,8 @@ void coordinator_sum(struct coordinator *c, uint32_t node, const struct msg *m,
 {
     struct peer *p = &c->peer[node];
     bool wanted = c->phase == PHASE_CLOSING && m->step == c->step &&
-                  p->contributes && !p->sum && node >= c->next_sum &&
-                  m->count == node_grad_elems(c->node);
+                  m->attempt == p->asked && p->contributes && !p->sum &&
+                  node >= c->next_sum && m->count == node_grad_elems(c->node);
 
     if (wanted)
         p->sum = sum;

@@ -12,6 +12,7 @@
 #include "dsgd.h"
 #include "node.h"
 #include "record.h"
+#include "record_replay.h"
 #include "sys.h"
 #include "transport.h"
 
@@ -38,6 +39,9 @@ void coordinator_destroy(struct coordinator *c);
 
 /* Keep a record, or NULL; before the first tick.  The coordinator closes it. */
 void coordinator_record(struct coordinator *c, struct record *record);
+
+/* Do what a record says, which is taken over; before the first tick. */
+void coordinator_replay(struct coordinator *c, struct record_replay *replay);
 
 /* What nodes say.  now_s is the aggregator's own clock. */
 void coordinator_events(struct coordinator *c, uint32_t node,

@@ -1,6 +1,7 @@
 /* Making and freeing a coordinator. */
 #include <stdlib.h>
 
+#include "coordinator_checkpoint.h"
 #include "coordinator_dynamic.h"
 #include "coordinator_priv.h"
 #include "error.h"
@@ -21,6 +22,8 @@ void coordinator_destroy(struct coordinator *c)
         return;
     record_close(c->record, false, c->now_s - c->origin_s, RECORD_FLUSH_S,
                  NULL);
+    checkpoints_free(c);
+    record_replay_close(c->replay);
     free_peers(c);
     free(c->worker);
     free(c->flag_a);
@@ -117,4 +120,9 @@ enum dsgd_err coordinator_create(const struct coordinator_config *config,
 void coordinator_record(struct coordinator *c, struct record *record)
 {
     c->record = record;
+}
+
+void coordinator_replay(struct coordinator *c, struct record_replay *replay)
+{
+    c->replay = replay;
 }

@@ -228,7 +228,8 @@ static void tell_latest(struct coordinator *c)
         for (uint32_t l = 0; l < p->n_local; l++) {
             uint32_t at = y->index[p->worker[l]];
             y->latest_s[l] = INFINITY;
-            if (y->part[at] == DYNAMIC_BUSY)
+            if (y->part[at] == DYNAMIC_BUSY &&
+                !c->worker[p->worker[l]].waited_for)
                 y->latest_s[l] = (float)dynamic_latest_start_s(y->d, at);
             any = any || isfinite(y->latest_s[l]);
         }
@@ -246,19 +247,28 @@ void dyn_begin(struct coordinator *c, uint32_t w)
         dynamic_start(y->d, y->index[w], (double)worker->lag_s);
 }
 
-/* Observe the step before, predict the open one. */
-static void predict(struct coordinator *c)
+/* Tell the model what became of the step before. */
+static void observe_last(struct coordinator *c)
 {
     struct dyn *y = c->dyn;
     uint64_t began_ns = sys_now_ns();
 
+    if (!y->running)
+        return;
+    dynamic_end(y->d, y->elapsed_s, y->log_s, y->status);
+    y->running = false;
+    y->hidden_us += stopwatch_us(began_ns);
+    log_decision(c);
+}
+
+/* Observe the step before, predict the open one. */
+static void predict(struct coordinator *c)
+{
+    struct dyn *y = c->dyn;
+
     y->waiting = false;
-    if (y->running) {
-        dynamic_end(y->d, y->elapsed_s, y->log_s, y->status);
-        y->hidden_us += stopwatch_us(began_ns);
-        log_decision(c);
-        began_ns = sys_now_ns();
-    }
+    observe_last(c);
+    uint64_t began_ns = sys_now_ns();
     memset(y->status, TIMING_NONE, c->n_workers);
     memset(y->log_s, 0, c->n_workers * sizeof *y->log_s);
     for (uint32_t w = 0; w < c->n_workers; w++) {
@@ -352,6 +362,27 @@ void dyn_closed(struct coordinator *c)
         y->log_s[i] = (float)log(running_s);
         y->status[i] = TIMING_CENSORED;
     }
+}
+
+size_t dyn_state_bytes(const struct coordinator *c)
+{
+    return c->dyn ? dynamic_state_bytes(c->dyn->d) : 0;
+}
+
+/* It is observed now: what would still be heard of late workers is missed in
+ * this step. */
+void dyn_state_save(struct coordinator *c, void *out)
+{
+    if (!c->dyn)
+        return;
+    observe_last(c);
+    dynamic_state_save(c->dyn->d, out);
+}
+
+enum dsgd_err dyn_state_load(struct coordinator *c, const void *in,
+                             size_t bytes, struct dsgd_error *err)
+{
+    return dynamic_state_load(c->dyn->d, in, bytes, err);
 }
 
 double coordinator_next_s(const struct coordinator *c)

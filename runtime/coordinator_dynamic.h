@@ -31,4 +31,11 @@ void dyn_leave(struct coordinator *c, uint32_t worker);
 bool dyn_close(struct coordinator *c); /* close the open step now? */
 void dyn_closed(struct coordinator *c);
 
+/* The state of model and guard for a checkpoint, while no step is open: its
+ * size (0: no model), saving and loading it. */
+size_t dyn_state_bytes(const struct coordinator *c);
+void dyn_state_save(struct coordinator *c, void *out);
+enum dsgd_err dyn_state_load(struct coordinator *c, const void *in,
+                             size_t bytes, struct dsgd_error *err);
+
 #endif

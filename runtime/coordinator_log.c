@@ -17,7 +17,8 @@ void log_event(struct coordinator *c, enum record_event_kind kind,
     record_put_event(c->record, &e);
 }
 
-void log_step(struct coordinator *c, bool epoch_end, uint64_t samples)
+void log_step(struct coordinator *c, bool epoch_end, uint64_t samples,
+              double lr_scale)
 {
     struct record_step row = {.step = c->step,
                               .epoch = sampler_epoch(c->sampler) - epoch_end,
@@ -29,7 +30,7 @@ void log_step(struct coordinator *c, bool epoch_end, uint64_t samples)
                               .start_s = c->step_s - c->origin_s,
                               .close_s = c->close_s - c->step_s,
                               .publish_s = c->now_s - c->step_s,
-                              .lr_scale = 1,
+                              .lr_scale = lr_scale,
                               .mask = c->row_mask,
                               .duration_s = c->row_duration,
                               .lag_s = c->row_lag,
@@ -46,6 +47,17 @@ void log_step(struct coordinator *c, bool epoch_end, uint64_t samples)
         c->row_count[w] = (uint32_t)worker->range.count;
     }
     record_put_step(c->record, &row);
+}
+
+void log_contribution(struct coordinator *c, uint32_t worker, uint64_t from,
+                      const struct sample_range *range, uint64_t samples)
+{
+    struct record_contribution row = {.step = c->step,
+                                      .worker = worker,
+                                      .from = from,
+                                      .first = range->first,
+                                      .samples = samples};
+    record_put_contribution(c->record, &row);
 }
 
 void log_late(struct coordinator *c, uint32_t worker, const struct msg_event *e)

@@ -4,6 +4,7 @@
 #define DSGD_COORDINATOR_PRIV_H
 
 #include "coordinator.h"
+#include "record_replay.h"
 #include "sampler.h"
 #include "state.h"
 
@@ -18,9 +19,18 @@ enum phase {
     PHASE_REAPING   /* the record is complete */
 };
 
+/* A gradient of the step before the open one, or what may still become one. */
+struct carry {
+    struct sample_range range; /* count 0: none */
+    uint64_t samples;          /* 0: has not come */
+    uint32_t buf;
+    bool taken; /* part of the closing step */
+};
+
 struct worker {
     uint32_t node, local;
     bool lost, left, stuck;
+    bool died;    /* its process has ended: lost, until another is ready */
     bool working; /* expected to contribute to the open step */
     bool arrived;
     bool fresh;       /* not busy with an older step when this one started */
@@ -31,16 +41,25 @@ struct worker {
     double lost_s;    /* … when it was lost */
     double latency_s; /* arrival less own duration, running mean */
     uint64_t samples;
+    uint32_t buf; /* of its slot, where its gradient lies */
     struct sample_range range;
     float duration_s, lag_s;
+    bool late; /* committed, but is no part of the sum: came when the step was
+                  closing, or its node was taken out */
+    uint32_t late_buf;
+    uint64_t late_samples;
+    struct carry carry;
+    uint64_t steps, cuts; /* since it lives */
+    uint64_t cut_run;     /* cuts in a row */
     uint64_t checksum_step, checksum;
 };
 
 struct peer {
     uint32_t n_local;
     uint32_t *worker; /* [n_local] global index */
-    uint8_t *mask;    /* [n_local] contributors of the closing step */
+    uint8_t *mask;    /* [n_local] enum msg_take of the closing step */
     bool contributes;
+    uint32_t asked; /* the attempt that it was told to sum for */
     bool lost;
     bool bye, done;
     bool reap_sent;
@@ -64,6 +83,9 @@ struct coordinator {
     struct transport *transport;
     struct record *record;
     struct cutoff *cutoff;
+    struct record_replay *replay;    /* NULL: this is no replay */
+    bool replay_differs;             /* from its record, and that was told */
+    struct checkpoints *checkpoints; /* NULL: none are kept */
     struct dyn *dyn; /* NULL: the cutoff is neither dynamic nor dry */
     struct sampler *sampler;
 
@@ -72,12 +94,22 @@ struct coordinator {
     double now_s;  /* own clock of this tick */
     uint64_t step; /* open, or next */
     uint64_t published;
+    uint64_t resumed; /* the step of the checkpoint it went on from, or 0 */
     uint32_t attempt, target, n_arrived;
+    /* When the open step may close is looked at only when enough has happened,
+     * for many workers: each that arrives, gives nothing or is lost counts, also
+     * twice, as when it was lost, is back and arrives. */
+    uint32_t n_working, n_settled;
+    double look_s;     /* own clock from which on to look for lost workers */
+    bool dropped;      /* a node was taken out of the closing step */
     bool last;         /* the last published step ended the run */
+    bool preempted;    /* … early, at a checkpoint */
+    bool broken;       /* no worker is left to end it */
     bool whole;        /* every able worker has a whole batch */
     double phase_s;    /* own clock when the phase began */
     double step_s;     /* … when the open step started */
     double close_s;    /* … when it was closed */
+    double wait_s;     /* … since when nodes owe their sums */
     double origin_s;   /* … when the first step started */
     double run_s;      /* sum of step times, boundaries left out */
     double overhead_s; /* publish - close, low running quantile */
@@ -116,12 +148,36 @@ bool peers_taken(struct coordinator *c);
 struct msg peers_mean(const struct coordinator *c, uint64_t step,
                       const struct seg_mean *about);
 
+/* coordinator_loss.c */
+
+/* Neither lost nor gone for good. */
+bool loss_alive(const struct worker *w);
+/* A worker gave a sign of life at that time; a lost one is back. */
+void loss_life(struct coordinator *c, uint32_t w, double at_s);
+/* Who owes something and has given no sign of life for too long is lost.  With
+ * many workers it takes a while to look. */
+void loss_find(struct coordinator *c);
+/* A node did not deliver. */
+void loss_node(struct coordinator *c, uint32_t node);
+/* A worker's process has ended.
+ *   value  in  of SEG_EVENT_DIED */
+void loss_died(struct coordinator *c, uint32_t w, uint64_t value);
+/* A worker takes part: if its process had died, another is there now. */
+void loss_back(struct coordinator *c, uint32_t w);
+/* Why the run can't go on, or NULL. */
+const char *loss_of_all(const struct coordinator *c);
+
 /* coordinator_log.c; without a record nothing is written. */
 
 void log_event(struct coordinator *c, enum record_event_kind kind,
                int32_t worker, int32_t node, const char *text);
-/* The step that is being published; before ranges are settled. */
-void log_step(struct coordinator *c, bool epoch_end, uint64_t samples);
+/* The step that is being published. */
+void log_step(struct coordinator *c, bool epoch_end, uint64_t samples,
+              double lr_scale);
+/* Samples in the step that is being published of which its mask and ranges do
+ * not tell. */
+void log_contribution(struct coordinator *c, uint32_t worker, uint64_t from,
+                      const struct sample_range *range, uint64_t samples);
 void log_late(struct coordinator *c, uint32_t worker,
               const struct msg_event *e);
 /* A worker's checksum; says so when it differs from another's. */

@@ -22,6 +22,17 @@
  *     }
  *     dsgd_close(d);
  *
+ * With a checkpoint directory a run goes on where an earlier one ended: the
+ * first dsgd_step_begin fills the registered state from the newest checkpoint.
+ *
+ * Under dsgd-run(1) a worker is no MPI process: it calls dsgd_open in place of
+ * dsgd_mpi_open and needs this library alone.  (dsgd_mpi_open does the same
+ * there, so that a program which calls no other MPI function runs under both.)
+ * Such a worker may die and be started again: the new process begins as the
+ * first did, with dsgd_open and dsgd_register, gets steps without samples and
+ * then DSGD_RESYNCED (or the means from the first on) from dsgd_next_mean, and
+ * goes on from there.  So all that the training depends on must be registered.
+ *
  * Steps count from 1, epochs from 0.  A handle belongs to the thread that
  * opened it: no function here may be called from two threads at a time on the
  * same handle.  Functions that return enum dsgd_err return DSGD_E_STATE when
@@ -48,7 +59,23 @@ enum dsgd_sampler {
 
 enum dsgd_late {
     DSGD_LATE_REQUEUE = 0, /* a dropped range goes back into the epoch */
-    DSGD_LATE_DROP = 1     /* it is not seen in this epoch */
+    DSGD_LATE_DROP = 1,    /* it is not seen in this epoch */
+    DSGD_LATE_CARRY = 2    /* its late gradient joins the next step's sum */
+};
+
+/* What was processed of a batch when dsgd_poll said to abandon it. */
+enum dsgd_partial {
+    DSGD_PARTIAL_AUTO = 0,      /* CONTRIBUTE with DSGD_LATE_CARRY */
+    DSGD_PARTIAL_DISCARD = 1,   /* is thrown away; late says what of it */
+    DSGD_PARTIAL_CONTRIBUTE = 2 /* joins the next step's sum */
+};
+
+/* How the learning rate follows the samples in a mean: by their number over
+ * that of all workers' batches, or its square root. */
+enum dsgd_lr_scale {
+    DSGD_LR_SCALE_NONE = 0,
+    DSGD_LR_SCALE_LINEAR = 1,
+    DSGD_LR_SCALE_SQRT = 2
 };
 
 /* What a run is opened with; see dsgd_mpi_open for what must be the same on
@@ -63,6 +90,12 @@ struct dsgd_options {
     char model[256];         /* timing model file, "" for the installed one */
     char record[256];        /* directory or .dsgd file; "off" or "": none */
     enum dsgd_late late;     /* what happens to the samples of a cut worker */
+    enum dsgd_partial partial;
+    enum dsgd_lr_scale lr_scale;
+    size_t max_cuts;      /* a living worker is waited for after so many cuts
+                             in a row; 0: no limit */
+    double max_cut_share; /* … lest it be cut in more than this share of its
+                             steps; 0 or 1: no limit */
 
     enum dsgd_sampler sampler;
     uint64_t n_samples; /* size of the data set, for DSGD_SAMPLER_RANGES */
@@ -72,14 +105,27 @@ struct dsgd_options {
 
     size_t ring_bytes;     /* means kept for late workers, bytes a node */
     double hard_timeout_s; /* > 0: fixed; 0: from the observed run-times */
-    char program[64];      /* for the record */
-    char description[256]; /* for the record: what is trained, how */
+
+    char checkpoint_dir[256];  /* "": no checkpoints.  %j, %u and %x stand for
+                                 job, user and job name.  Rank 0's counts. */
+    uint64_t checkpoint_steps; /* one every so many steps; 0: not by steps */
+    double checkpoint_minutes; /* one so often; 0: not by time */
+    size_t checkpoint_keep;    /* files that are kept, >= 1 */
+    bool checkpoint_signals;   /* true: SIGTERM and SIGUSR1, unless the program
+                                  handles them, end the run at a checkpoint */
+    char identity[256];        /* of the training, in the program's words: a
+                                  checkpoint of another is not resumed */
+    char program[64];          /* for the record */
+    char description[256];     /* for the record: what is trained, how */
 
     /* Told of what goes wrong without stopping the run (the record, replicas
      * that differ), one line at a time, from the coordinator's thread in rank
      * 0.  NULL: not told. */
     void (*warn)(void *context, const char *text);
     void *warn_context;
+    /* Told, as by warn, of what is as it should be: that a run goes on from a
+     * checkpoint. */
+    void (*note)(void *context, const char *text);
 };
 
 /* One worker's share of a step. */
@@ -96,9 +142,10 @@ struct dsgd_mean {
     const float *grad;     /* [grad_elems], mean over contributing samples */
     uint64_t step;         /* the step it belongs to */
     uint64_t epoch;        /* that step's epoch */
-    uint64_t samples;      /* contributing samples */
-    uint32_t contributors; /* contributing workers */
-    double lr_scale;       /* multiply the learning rate by it; 1 so far */
+    uint64_t samples;      /* contributing samples, carried ones too; 0 when
+                              nobody had any, and grad is 0 then */
+    uint32_t contributors; /* workers that were in time */
+    double lr_scale;       /* multiply the learning rate by it */
     bool epoch_end;        /* the last step of its epoch */
 };
 
@@ -111,13 +158,20 @@ struct dsgd_mean {
 enum dsgd_err dsgd_options_init(struct dsgd_options *opt,
                                 struct dsgd_error *err);
 
-/* Open a run of one worker, in a program without MPI.  dsgd_mpi_open in
- * dsgd_mpi.h opens one of many.
- *   opt  in
+/* Open a run in a program without MPI: as the worker that dsgd-run has started,
+ * or else a run of one worker.  dsgd_mpi_open in dsgd_mpi.h opens one of many.
+ *   opt  in   under dsgd-run the same sizes in every worker; the cutoff, limits
+ *             and record of one of them count, and dsgd-run prints what opt.warn
+ *             would be told
  *   d    out  NULL on error; ends with dsgd_close
- * Local.  Starts a thread.  Errors: DSGD_E_USAGE (a bad option), DSGD_E_NOMEM,
- * DSGD_E_NOSPACE (/dev/shm is full), DSGD_E_NOMODEL, DSGD_E_LAUNCH (this is one
- * of several tasks, which need MPI). */
+ * Local, starts a thread; under dsgd-run it blocks (asleep) until all workers
+ * have opened the run, and what is wrong with it is said by dsgd-run, which then
+ * ends this process.  Errors: DSGD_E_USAGE (a bad option, sizes that differ from
+ * another worker's), DSGD_E_NOMEM, DSGD_E_NOSPACE (/dev/shm is full),
+ * DSGD_E_NOMODEL, DSGD_E_LAUNCH (this is one of several tasks, which need MPI or
+ * dsgd-run), DSGD_E_STATE (dsgd-run's memory is not open here, another process
+ * is this worker, or the run is over), DSGD_E_FORMAT (it is not dsgd-run's
+ * memory, or that of another version). */
 enum dsgd_err dsgd_open(const struct dsgd_options *opt, struct dsgd **d,
                         struct dsgd_error *err);
 
@@ -133,20 +187,24 @@ enum dsgd_err dsgd_register(struct dsgd *d, void *state, size_t bytes,
 
 /* Begin the next step.  Blocks (asleep) until it has started.
  *   step  out
- * Returns DSGD_OK, DSGD_END when the run is over, or an error.  Means that are
+ * The first call of a run that goes on from a checkpoint overwrites the
+ * registered state; step->index is then above 1.
+ * Returns DSGD_OK, DSGD_END when the run is over, or an error: DSGD_E_FORMAT
+ * (the checkpoint has a registered state of another size).  Means that are
  * still missing then must have been taken with dsgd_next_mean. */
 enum dsgd_err dsgd_step_begin(struct dsgd *d, struct dsgd_step *step);
 
 /* Between micro-batches: is this worker's work still wanted?
  *   done, total  in  micro-batches (or samples) finished and wanted
  * Does not block, no system call.  Returns DSGD_GO_ON or DSGD_ABANDON: stop,
- * and call dsgd_reduce with the samples that were processed; they are not
- * used. */
+ * and call dsgd_reduce with the sum and the number of the samples that were
+ * processed, the first ones of the share; opt.partial says what of them. */
 enum dsgd_err dsgd_poll(struct dsgd *d, uint64_t done, uint64_t total);
 
 /* The shared memory that holds this worker's gradient sum, to compute in place:
  * pass the same pointer to dsgd_reduce and nothing is copied.
- * Returns [grad_elems] floats, valid until dsgd_reduce, contents undefined. */
+ * Returns [grad_elems] floats, valid until dsgd_reduce, contents undefined; it
+ * may be other memory in the next step. */
 float *dsgd_grad_buffer(struct dsgd *d);
 
 /* Hand over this step's gradient.
@@ -179,15 +237,33 @@ enum dsgd_err dsgd_next_mean(struct dsgd *d, struct dsgd_mean *mean);
 enum dsgd_err dsgd_allreduce(struct dsgd *d, float *grad, size_t n,
                              uint64_t samples);
 
+/* Ask for a checkpoint of the registered state and of what of the epoch is done,
+ * at the next step boundary; any worker may.
+ *   end  in  and end the run with it, early: calls return DSGD_END soon, and
+ *            dsgd_close says DSGD_E_PREEMPTED
+ * Does not block, and does not wait for the checkpoint; what goes wrong with it
+ * is a warning.  Checkpoints are made without being asked for every
+ * opt.checkpoint_steps and opt.checkpoint_minutes and at the end of a run.
+ * The state is copied by one worker at a boundary and written by a thread.
+ * Errors: DSGD_E_STATE (opt.checkpoint_dir was empty). */
+enum dsgd_err dsgd_checkpoint(struct dsgd *d, bool end);
+
 /* Leave the run and free the handle; dsgd_close(NULL) is fine.  Blocks until
- * the record is complete when this worker carries its node's aggregator.
- * Before the end of the run it means that this worker gives no more. */
+ * the record and the last checkpoint are complete when this worker carries its
+ * node's aggregator.  Before the end of the run it means that this worker gives
+ * no more.  Returns DSGD_OK; DSGD_E_PREEMPTED (the run was ended early, at a
+ * checkpoint: start it again to go on); DSGD_E_MPI (it broke off). */
 enum dsgd_err dsgd_close(struct dsgd *d);
 
 /* This worker's number, the number of workers, and their node count. */
 uint32_t dsgd_rank(const struct dsgd *d);
 uint32_t dsgd_size(const struct dsgd *d);
 uint32_t dsgd_nodes(const struct dsgd *d);
+
+/* Has dsgd-run started this process?  Before a run is open, and without one.
+ *   rank, size  out  what dsgd_rank and dsgd_size will return; may be NULL
+ * Local. */
+bool dsgd_launched(uint32_t *rank, uint32_t *size);
 
 /* A position of an epoch's order to a sample: a permutation of [0, n) that
  * depends on seed and epoch alone, so that all workers agree without storing
@@ -204,6 +280,7 @@ struct dsgd_progress {
     uint64_t unique_samples; /* contributed so far */
     double elapsed_s;        /* since the first step started, pauses at step
                                 boundaries (evaluation) left out */
+    bool preempted;          /* the run was ended early, at a checkpoint */
 };
 void dsgd_progress(const struct dsgd *d, struct dsgd_progress *progress);
 

@@ -1,4 +1,10 @@
-/* Opening a slurm-dsgd run in an MPI program. */
+/* Opening a slurm-dsgd run in an MPI program.
+ *
+ * When dsgd-run(1) has started the process there is no MPI: dsgd_mpi_init and
+ * dsgd_mpi_finalize do nothing, dsgd_mpi_open is dsgd_open, and nothing else of
+ * MPI may be called.  A program that is to run both ways asks dsgd_launched, or
+ * dsgd_rank and dsgd_size once the run is open, in place of MPI_Comm_rank and
+ * MPI_Comm_size, and ends with an exit code in place of MPI_Abort. */
 #ifndef DSGD_MPI_H
 #define DSGD_MPI_H
 

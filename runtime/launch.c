@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "coordinator_late.h"
 #include "error.h"
 
 #define DEFAULT_MODEL DSGD_DATADIR "/default.safetensors"
@@ -53,7 +54,7 @@ void launch_telemetry(const char *text, float *out)
 }
 
 /* The program may be linked to OpenBLAS; this library is not. */
-static void kernel_name(char *out, size_t size)
+void launch_kernel(char *out, size_t size)
 {
     char line[256];
     void *symbol = dlsym(RTLD_DEFAULT, "openblas_get_corename");
@@ -87,7 +88,7 @@ void launch_this_node(struct launch_node *node)
         snprintf(node->name, sizeof node->name, "%s", slurm_name);
     else if (gethostname(node->name, sizeof node->name - 1) != 0)
         snprintf(node->name, sizeof node->name, "unknown");
-    kernel_name(node->kernel, sizeof node->kernel);
+    launch_kernel(node->kernel, sizeof node->kernel);
     launch_telemetry(variable(DSGD_LAUNCH_TELEMETRY), node->telemetry);
 }
 
@@ -105,7 +106,53 @@ enum dsgd_err launch_check(const struct dsgd_options *opt,
     if (!(opt->hard_timeout_s >= 0))
         return error_set(err, DSGD_E_USAGE, "hard_timeout_s: %g is negative",
                          opt->hard_timeout_s);
-    return cutoff_parse("--dsgd-cutoff", opt->cutoff, spec, err);
+    if (!(opt->max_cut_share >= 0 && opt->max_cut_share <= 1))
+        return error_set(err, DSGD_E_USAGE,
+                         "max_cut_share: %g is not from 0 to 1",
+                         opt->max_cut_share);
+    if ((unsigned)opt->late > DSGD_LATE_CARRY ||
+        (unsigned)opt->partial > DSGD_PARTIAL_CONTRIBUTE ||
+        (unsigned)opt->lr_scale > DSGD_LR_SCALE_SQRT)
+        return error_set(err, DSGD_E_USAGE,
+                         "late, partial or lr_scale: %d, %d, %d: not one of "
+                         "the enumerators in dsgd.h",
+                         (int)opt->late, (int)opt->partial, (int)opt->lr_scale);
+    enum dsgd_err rc = cutoff_parse("--dsgd-cutoff", opt->cutoff, spec, err);
+    if (rc == DSGD_OK && spec->mode == CUTOFF_REPLAY && *opt->checkpoint_dir)
+        rc = error_set(err, DSGD_E_USAGE,
+                       "--dsgd-cutoff: a replay neither keeps checkpoints nor "
+                       "goes on from them: unset DSGD_CHECKPOINT_DIR");
+    return rc;
+}
+
+uint32_t launch_slot_bufs(const struct dsgd_options *opt)
+{
+    return late_takes_whole(opt) || late_takes_parts(opt) ? 2 : 1;
+}
+
+enum dsgd_err launch_same_sizes(const struct dsgd_options *own,
+                                const struct dsgd_options *first,
+                                const char *who, struct dsgd_error *err)
+{
+    const struct {
+        const char *name;
+        uint64_t own, first;
+    } size[] = {{"grad_elems", own->grad_elems, first->grad_elems},
+                {"batch", own->batch, first->batch},
+                {"n_samples", own->n_samples, first->n_samples},
+                {"epochs", own->epochs, first->epochs},
+                {"max_steps", own->max_steps, first->max_steps},
+                {"sampler", own->sampler, first->sampler}};
+
+    for (size_t i = 0; i < sizeof size / sizeof size[0]; i++) {
+        if (size[i].own != size[i].first)
+            return error_set(err, DSGD_E_USAGE,
+                             "%s is %llu here and %llu on %s; every worker "
+                             "must open with the same",
+                             size[i].name, (unsigned long long)size[i].own,
+                             (unsigned long long)size[i].first, who);
+    }
+    return DSGD_OK;
 }
 
 enum dsgd_err launch_model(const struct dsgd_options *opt,
@@ -166,23 +213,48 @@ static double unix_time(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+/* Without Slurm the process stands for the job. */
+struct run_id {
+    char job[64], step[32];
+    uint32_t restart;
+};
+
+static void run_id(struct run_id *id)
+{
+    const char *job = variable("SLURM_JOB_ID");
+    const char *step = variable("SLURM_STEP_ID");
+    const char *restart = variable("SLURM_RESTART_COUNT");
+
+    snprintf(id->job, sizeof id->job, "mpirun-%ld", (long)getpid());
+    snprintf(id->step, sizeof id->step, "0");
+    if (job && step) {
+        snprintf(id->job, sizeof id->job, "%s", job);
+        snprintf(id->step, sizeof id->step, "%s", step);
+    }
+    id->restart = restart ? (uint32_t)strtoul(restart, NULL, 10) : 0;
+}
+
+void launch_run_name(char *out, size_t size)
+{
+    struct run_id id = {.restart = 0};
+
+    run_id(&id);
+    snprintf(out, size, "%s.%s.%u", id.job, id.step, id.restart);
+}
+
 static struct record *create(const struct dsgd_options *opt,
                              struct record_job *job)
 {
-    const char *restart = variable("SLURM_RESTART_COUNT");
     const struct passwd *user = getpwuid(geteuid());
-    char own_id[32], path[512];
+    struct run_id id = {.restart = 0};
+    char path[512];
     struct record *record;
     struct dsgd_error error;
 
-    snprintf(own_id, sizeof own_id, "mpirun-%ld", (long)getpid());
-    job->job_id = variable("SLURM_JOB_ID");
-    job->step_id = variable("SLURM_STEP_ID");
-    if (!job->job_id || !job->step_id) {
-        job->job_id = own_id;
-        job->step_id = "0";
-    }
-    job->restart = restart ? (uint32_t)strtoul(restart, NULL, 10) : 0;
+    run_id(&id);
+    job->job_id = id.job;
+    job->step_id = id.step;
+    job->restart = id.restart;
     job->job_name = variable("SLURM_JOB_NAME");
     job->user = user ? user->pw_name : NULL;
     record_path(opt, job, path, sizeof path);
@@ -194,15 +266,47 @@ static struct record *create(const struct dsgd_options *opt,
     return NULL;
 }
 
+enum { N_SETTINGS = 4 };
+
+static const char *late_word(const struct dsgd_options *opt)
+{
+    static const char *const word[] = {"requeue", "drop", "carry"};
+
+    return word[opt->late];
+}
+
+/* Options of which the record has no column. */
+static size_t launch_settings(const struct dsgd_options *opt,
+                              struct record_setting *s)
+{
+    static const char *const scale[] = {"none", "linear", "sqrt"};
+    bool share = opt->max_cut_share > 0;
+
+    s[0].name = "partial";
+    snprintf(s[0].value, sizeof s[0].value, "%s",
+             late_takes_parts(opt) ? "contribute" : "discard");
+    s[1].name = "lr_scale";
+    snprintf(s[1].value, sizeof s[1].value, "%s", scale[opt->lr_scale]);
+    s[2].name = "max_cuts";
+    snprintf(s[2].value, sizeof s[2].value, "%zu", opt->max_cuts);
+    s[3].name = "max_cut_share";
+    snprintf(s[3].value, sizeof s[3].value, "%g%%",
+             share ? 100 * opt->max_cut_share : 100.0);
+    return N_SETTINGS;
+}
+
 struct record *launch_record(const struct dsgd_options *opt, uint32_t n_workers,
                              uint32_t n_nodes, const uint32_t *worker_node,
-                             const struct launch_node *nodes)
+                             const struct launch_node *nodes,
+                             const struct checkpoint_facts *resumed)
 {
+    struct record_setting setting[N_SETTINGS];
     struct record_job job = {.program = opt->program,
                              .description = opt->description,
                              .cutoff = opt->cutoff,
-                             .late = opt->late == DSGD_LATE_DROP ? "drop"
-                                                                 : "requeue",
+                             .late = late_word(opt),
+                             .setting = setting,
+                             .n_settings = launch_settings(opt, setting),
                              .min_contributors = opt->min_contributors,
                              .grad_elems = opt->grad_elems,
                              .n_samples = opt->n_samples,
@@ -210,7 +314,9 @@ struct record *launch_record(const struct dsgd_options *opt, uint32_t n_workers,
                              .start_unix_s = unix_time(),
                              .n_workers = n_workers,
                              .n_nodes = n_nodes,
-                             .worker_node = worker_node};
+                             .worker_node = worker_node,
+                             .resumed_step = resumed ? resumed->step : 0,
+                             .resumed_from = resumed ? resumed->run : NULL};
     struct record *record = NULL;
 
     if (!*opt->record || strcmp(opt->record, "off") == 0)
@@ -254,4 +360,46 @@ void launch_compare_kernels(const struct dsgd_options *opt, uint32_t n_nodes,
         warn(opt, text.text);
         return;
     }
+}
+
+enum dsgd_err launch_replay(const struct dsgd_options *opt,
+                            const struct cutoff_spec *spec, uint32_t n_workers,
+                            uint32_t n_nodes, const uint32_t *worker_node,
+                            const struct launch_node *nodes,
+                            struct record_replay **r, struct dsgd_error *err)
+{
+    struct record_job want = {
+        .program = opt->program,
+        .grad_elems = opt->grad_elems,
+        .n_samples = opt->sampler == DSGD_SAMPLER_RANGES ? opt->n_samples : 0,
+        .batch = opt->batch,
+        .n_workers = n_workers,
+        .n_nodes = n_nodes,
+        .worker_node = worker_node};
+
+    *r = NULL;
+    if (spec->mode != CUTOFF_REPLAY)
+        return DSGD_OK;
+    const char **text = calloc(2 * (size_t)n_nodes, sizeof *text);
+    if (!text)
+        return error_set(err, DSGD_E_NOMEM, "no memory");
+    for (uint32_t i = 0; i < n_nodes; i++) {
+        text[i] = nodes[i].name;
+        text[n_nodes + i] = nodes[i].kernel;
+    }
+    want.node_name = text;
+    want.node_kernel = text + n_nodes;
+    enum dsgd_err rc = record_replay_open(spec->file, &want, r, err);
+    free(text);
+    if (rc != DSGD_OK)
+        return rc;
+    const char *then = record_replay_description(*r);
+    if (then && strcmp(then, opt->description) != 0) {
+        struct dsgd_error line;
+        error_set(&line, DSGD_OK,
+                  "the run that is replayed was of other settings: \"%.400s\"",
+                  then);
+        warn(opt, line.text);
+    }
+    return DSGD_OK;
 }

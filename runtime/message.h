@@ -12,18 +12,19 @@
 
 enum msg_kind {
     /* node to coordinator, control */
-    MSG_EVENTS = 1, /* struct msg_event[count] */
-    MSG_LIFE = 2,   /* float[count]: seconds since each worker's last sign */
-    MSG_BYE = 3,    /* uint8_t[count]: who never came to the end of the run */
-    MSG_DONE = 10,  /* the node's aggregator sends no more */
-    MSG_LOAD = 12,  /* float[count]: the node's telemetry */
+    MSG_EVENTS = 1,   /* struct msg_event[count] */
+    MSG_LIFE = 2,     /* float[count]: seconds since each worker's last sign */
+    MSG_BYE = 3,      /* uint8_t[count]: who never came to the end of the run */
+    MSG_DONE = 10,    /* the node's aggregator sends no more */
+    MSG_LOAD = 12,    /* float[count]: the node's telemetry */
+    MSG_REQUEST = 14, /* flags: enum seg_request */
     /* node to coordinator, bulk */
     MSG_SUM = 4, /* float[grad_elems]: sum over the node's contributors */
     /* coordinator to node, control */
-    MSG_CLOSE = 5, /* uint8_t[count]: who contributes, of the node's workers */
-    MSG_START = 6, /* struct msg_share[count]: step may begin */
-    MSG_END = 7,   /* the run is over */
-    MSG_REAP = 11, /* the record is complete: end stuck processes */
+    MSG_CLOSE = 5,   /* uint8_t[count]: enum msg_take of each worker's sums */
+    MSG_START = 6,   /* struct msg_share[count]: step may begin */
+    MSG_END = 7,     /* the run is over */
+    MSG_REAP = 11,   /* the record is complete: end stuck processes */
     MSG_LATEST = 13, /* float[count]: latest start of step, s after its start */
     /* coordinator to node, bulk */
     MSG_PUBLISH = 8, /* struct msg_share[count], then float[grad_elems] */
@@ -31,9 +32,21 @@ enum msg_kind {
 };
 
 enum msg_flag {
-    MSG_EPOCH_END = 1, /* PUBLISH: the last step of its epoch */
-    MSG_STARTS = 2,    /* PUBLISH: the next step may begin */
-    MSG_LAST = 4       /* STATE: the last piece */
+    MSG_EPOCH_END = 1,  /* PUBLISH: the last step of its epoch */
+    MSG_STARTS = 2,     /* PUBLISH: the next step may begin */
+    MSG_LAST = 4,       /* STATE: the last piece */
+    MSG_CHECKPOINT = 8, /* PUBLISH: one is made of the state after it */
+    MSG_PREEMPTED = 16, /* END: early, at a checkpoint */
+    MSG_BROKEN = 32     /* END: no worker is left */
+};
+
+/* What of a worker's slot goes into a sum: the gradient of the step that is
+ * closed, and that of the step before. */
+enum msg_take {
+    MSG_OWN = 1,
+    MSG_OWN_BUF = 2, /* it lies in buffer 1 */
+    MSG_CARRIED = 4,
+    MSG_CARRIED_BUF = 8
 };
 
 struct msg {
@@ -72,6 +85,7 @@ struct msg_event {
     float duration_s; /* COMMIT: its own; BEGIN: 0 */
     float lag_s;      /* BEGIN, COMMIT: after the step's start on its node */
     float fraction;
+    uint32_t buf; /* COMMIT: of its slot */
 };
 
 /* A worker's share of the next step. */

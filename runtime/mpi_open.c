@@ -1,4 +1,3 @@
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,18 +6,7 @@
 #include "dsgd_mpi.h"
 #include "error.h"
 #include "launch.h"
-#include "modex.h"
-#include "transport_mpi.h"
-
-/* How the workers lie on the nodes. */
-struct place {
-    MPI_Comm world, local; /* local: the ranks of this node, in rank order */
-    int rank, size, local_rank, local_size;
-    uint32_t node, n_nodes;
-    uint32_t *worker_node; /* [size] */
-    int *leader;           /* [n_nodes] */
-    uint32_t most_local;
-};
+#include "mpi_node.h"
 
 static enum dsgd_err mpi_error(struct dsgd_error *err, const char *call, int rc)
 {
@@ -56,6 +44,8 @@ enum dsgd_err dsgd_mpi_init(int *argc, char ***argv, struct dsgd_error *err)
 {
     int level, size;
 
+    if (dsgd_launched(NULL, NULL))
+        return DSGD_OK;
     if (slurm_tasks() > 1 && !has_launcher())
         return alone(err);
     int rc = MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &level);
@@ -79,6 +69,8 @@ enum dsgd_err dsgd_mpi_init(int *argc, char ***argv, struct dsgd_error *err)
 
 enum dsgd_err dsgd_mpi_finalize(struct dsgd_error *err)
 {
+    if (dsgd_launched(NULL, NULL))
+        return DSGD_OK;
     int rc = MPI_Finalize();
     return rc == MPI_SUCCESS ? DSGD_OK : mpi_error(err, "MPI_Finalize", rc);
 }
@@ -91,117 +83,17 @@ static void finalize(void)
         MPI_Finalize();
 }
 
-/* One verdict for all: the first rank that failed gives code and text. */
-static enum dsgd_err agree(MPI_Comm comm, enum dsgd_err code,
-                           struct dsgd_error *err)
-{
-    struct dsgd_error text = {""};
-    int rank, first, own;
-
-    MPI_Comm_rank(comm, &rank);
-    own = code == DSGD_OK ? INT_MAX : rank;
-    MPI_Allreduce(&own, &first, 1, MPI_INT, MPI_MIN, comm);
-    if (first == INT_MAX)
-        return DSGD_OK;
-    int value = (int)code;
-    if (err && rank == first)
-        text = *err;
-    MPI_Bcast(&value, 1, MPI_INT, first, comm);
-    MPI_Bcast(text.text, sizeof text.text, MPI_CHAR, first, comm);
-    if (err)
-        *err = text;
-    return (enum dsgd_err)value;
-}
-
-static void place_free(struct place *p)
-{
-    if (p->local != MPI_COMM_NULL)
-        MPI_Comm_free(&p->local);
-    free(p->worker_node);
-    free(p->leader);
-}
-
-/* Nodes are numbered by their lowest rank. */
-static enum dsgd_err place_make(MPI_Comm comm, struct place *p,
-                                struct dsgd_error *err)
-{
-    int lead, *lead_of = NULL;
-
-    *p = (struct place){.world = comm, .local = MPI_COMM_NULL};
-    MPI_Comm_rank(comm, &p->rank);
-    MPI_Comm_size(comm, &p->size);
-    MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, p->rank, MPI_INFO_NULL,
-                        &p->local);
-    MPI_Comm_rank(p->local, &p->local_rank);
-    MPI_Comm_size(p->local, &p->local_size);
-    lead = p->rank;
-    MPI_Bcast(&lead, 1, MPI_INT, 0, p->local);
-    lead_of = calloc((size_t)p->size, sizeof *lead_of);
-    p->worker_node = calloc((size_t)p->size, sizeof *p->worker_node);
-    p->leader = calloc((size_t)p->size, sizeof *p->leader);
-    enum dsgd_err rc = DSGD_OK;
-    if (!lead_of || !p->worker_node || !p->leader)
-        rc = error_set(err, DSGD_E_NOMEM, "no memory");
-    rc = agree(comm, rc, err);
-    if (rc == DSGD_OK) {
-        uint32_t *count = p->worker_node; /* counts first, then indices */
-        MPI_Allgather(&lead, 1, MPI_INT, lead_of, 1, MPI_INT, comm);
-        for (int r = 0; r < p->size; r++) {
-            if (++count[lead_of[r]] > p->most_local)
-                p->most_local = count[lead_of[r]];
-        }
-        for (int r = 0; r < p->size; r++) {
-            if (lead_of[r] == r)
-                p->leader[p->n_nodes++] = r;
-        }
-        for (int r = 0; r < p->size; r++) {
-            uint32_t i = 0;
-            while (p->leader[i] != lead_of[r])
-                i++;
-            p->worker_node[r] = i;
-        }
-        p->node = p->worker_node[p->rank];
-    }
-    free(lead_of);
-    return rc;
-}
-
-/* What must not differ between ranks.  Of the cutoff and what goes with it rank
- * 0's value counts: a node without the plugin does not know the option. */
-static enum dsgd_err same_options(MPI_Comm comm, const struct dsgd_options *opt,
-                                  struct dsgd_error *err)
-{
-    uint64_t own[] = {opt->grad_elems, opt->batch,     opt->n_samples,
-                      opt->epochs,     opt->max_steps, opt->sampler};
-    static const char *const name[] = {"grad_elems", "batch",     "n_samples",
-                                       "epochs",     "max_steps", "sampler"};
-    enum { N = sizeof own / sizeof own[0] };
-    uint64_t first[N];
-    enum dsgd_err rc = DSGD_OK;
-
-    memcpy(first, own, sizeof own);
-    MPI_Bcast(first, N, MPI_UINT64_T, 0, comm);
-    for (int i = 0; i < N && rc == DSGD_OK; i++) {
-        if (own[i] != first[i])
-            rc = error_set(err, DSGD_E_USAGE,
-                           "%s is %llu on one rank and %llu on rank 0; every "
-                           "rank must open with the same",
-                           name[i], (unsigned long long)own[i],
-                           (unsigned long long)first[i]);
-    }
-    return agree(comm, rc, err);
-}
-
 /* The node's first rank makes the segment, the others map it. */
 static enum dsgd_err share_segment(const struct place *p,
                                    const struct dsgd_options *opt,
-                                   struct segment *seg, struct dsgd_error *err)
+                                   uint32_t slot_bufs, struct segment *seg,
+                                   struct dsgd_error *err)
 {
     char name[SEGMENT_NAME] = "";
     enum dsgd_err rc = DSGD_OK;
 
     if (p->local_rank == 0)
-        rc = segment_create((uint32_t)p->local_size, opt->grad_elems,
+        rc = segment_create((uint32_t)p->local_size, opt->grad_elems, slot_bufs,
                             opt->ring_bytes, seg, name, err);
     if (rc != DSGD_OK) {
         char host[64] = "", text[400];
@@ -212,96 +104,32 @@ static enum dsgd_err share_segment(const struct place *p,
         snprintf(text, sizeof text, "%.399s", err ? err->text : "");
         error_set(err, rc, "%s: %s", host, text);
     }
-    rc = agree(p->world, rc, err);
+    rc = place_agree(p->world, rc, err);
     if (rc == DSGD_OK) {
         MPI_Bcast(name, sizeof name, MPI_CHAR, 0, p->local);
         if (p->local_rank != 0)
             rc = segment_attach(name, seg, err);
-        rc = agree(p->world, rc, err);
+        rc = place_agree(p->world, rc, err);
     }
     if (p->local_rank == 0 && *name)
         segment_unlink(name);
     return rc;
 }
 
-static enum dsgd_err make_transport(const struct place *p,
-                                    const struct dsgd_options *opt,
-                                    MPI_Comm comm, struct transport **t,
-                                    struct dsgd_error *err)
+static enum dsgd_err start(const struct place *p,
+                           const struct dsgd_options *opt,
+                           const struct cutoff_spec *spec, struct dsgd *d,
+                           struct dsgd_error *err)
 {
-    size_t n = p->most_local;
-    size_t control = sizeof(struct msg) + 256 * sizeof(struct msg_event);
-    size_t shares = sizeof(struct msg) + n * sizeof(struct msg_share);
-    size_t bulk = shares + opt->grad_elems * sizeof(float);
+    struct launch_node node;
 
-    *t = NULL;
-    if (p->n_nodes == 1)
-        return DSGD_OK;
-    return transport_mpi_create(comm, p->node, p->n_nodes, p->leader,
-                                control > shares ? control : shares, bulk, t,
-                                err);
-}
-
-/* The aggregator of this node, on its first rank. */
-static enum dsgd_err
-make_aggregator(const struct place *p, const struct dsgd_options *opt,
-                const struct cutoff_spec *spec, const struct segment *seg,
-                MPI_Comm comm, struct aggregator **agg, struct dsgd_error *err)
-{
-    struct coordinator_config coord = {.opt = opt,
-                                       .cutoff = spec,
-                                       .n_workers = (uint32_t)p->size,
-                                       .n_nodes = p->n_nodes,
-                                       .worker_node = p->worker_node};
-    struct aggregator_config config = {.seg = seg, .node_index = p->node};
-
-    *agg = NULL;
-    if (p->local_rank != 0)
-        return DSGD_OK;
-    enum dsgd_err rc = DSGD_OK;
-    if (p->rank == 0) {
-        config.coord = &coord;
-        rc = launch_model(opt, spec, &config.model, err);
-        coord.model = config.model;
-    }
-    if (rc == DSGD_OK)
-        rc = make_transport(p, opt, comm, &config.transport, err);
-    if (rc == DSGD_OK)
-        rc = aggregator_create(&config, agg, err);
-    if (rc != DSGD_OK && config.transport)
-        config.transport->ops->destroy(config.transport);
-    if (rc != DSGD_OK)
-        timing_model_free(config.model);
-    return rc;
-}
-
-/* Every node's facts to rank 0, which opens the record. */
-static enum dsgd_err tell_nodes(const struct place *p,
-                                const struct dsgd_options *opt,
-                                struct aggregator *agg, struct dsgd_error *err)
-{
-    struct launch_node node, *nodes = NULL;
-    enum dsgd_err rc = DSGD_OK;
-
-    if (p->rank == 0) {
-        nodes = calloc(p->n_nodes, sizeof *nodes);
-        if (!nodes)
-            rc = error_set(err, DSGD_E_NOMEM, "no memory");
-    }
-    rc = agree(p->world, rc, err);
-    if (rc != DSGD_OK)
-        return rc;
+    d->rank = (uint32_t)p->rank;
+    d->size = (uint32_t)p->size;
+    d->nodes = p->n_nodes;
     launch_this_node(&node);
-    rc = agree(p->world,
-               modex(p->world, p->local_rank == 0, &node, p->n_nodes, p->leader,
-                     nodes, err),
-               err);
-    if (rc == DSGD_OK && p->rank == 0) {
-        launch_compare_kernels(opt, p->n_nodes, nodes);
-        aggregator_record(agg, launch_record(opt, (uint32_t)p->size, p->n_nodes,
-                                             p->worker_node, nodes));
-    }
-    free(nodes);
+    enum dsgd_err rc = mpi_node_history(p, opt, spec, &node, d->agg, err);
+    if (rc == DSGD_OK)
+        rc = place_agree(p->world, client_start(d, finalize, err), err);
     return rc;
 }
 
@@ -312,17 +140,15 @@ static enum dsgd_err open_placed(const struct place *p,
     struct cutoff_spec spec;
     struct segment seg = {0};
     struct aggregator *agg = NULL;
+    uint32_t slot_bufs;
 
-    enum dsgd_err rc = agree(comm, launch_check(opt, &spec, err), err);
+    enum dsgd_err rc = mpi_node_check(comm, opt, &spec, &slot_bufs, err);
     if (rc == DSGD_OK)
-        rc = same_options(comm, opt, err);
+        rc = share_segment(p, opt, slot_bufs, &seg, err);
     if (rc == DSGD_OK)
-        rc = share_segment(p, opt, &seg, err);
+        rc = mpi_node_create(p, opt, &spec, &seg, comm, &agg, err);
     if (rc == DSGD_OK)
-        rc = agree(comm, make_aggregator(p, opt, &spec, &seg, comm, &agg, err),
-                   err);
-    if (rc == DSGD_OK)
-        rc = agree(
+        rc = place_agree(
             comm,
             client_create(opt, &seg, (uint32_t)p->local_rank, agg, d, err),
             err);
@@ -331,13 +157,7 @@ static enum dsgd_err open_placed(const struct place *p,
         segment_detach(&seg);
     }
     if (rc == DSGD_OK)
-        rc = tell_nodes(p, opt, agg, err);
-    if (rc == DSGD_OK) {
-        (*d)->rank = (uint32_t)p->rank;
-        (*d)->size = (uint32_t)p->size;
-        (*d)->nodes = p->n_nodes;
-        rc = agree(comm, client_start(*d, finalize, err), err);
-    }
+        rc = start(p, opt, &spec, *d, err);
     if (rc != DSGD_OK && *d) {
         client_destroy(*d);
         *d = NULL;
@@ -356,6 +176,8 @@ enum dsgd_err dsgd_mpi_open(MPI_Comm comm, const struct dsgd_options *opt,
     *d = NULL;
     if (!err)
         err = &own;
+    if (dsgd_launched(NULL, NULL))
+        return dsgd_open(opt, d, err);
     MPI_Initialized(&initialized);
     MPI_Finalized(&finalized);
     if (!initialized || finalized)
@@ -374,6 +196,8 @@ enum dsgd_err dsgd_mpi_open(MPI_Comm comm, const struct dsgd_options *opt,
     MPI_Comm_dup(comm, &dup);
     MPI_Comm_set_errhandler(dup, MPI_ERRORS_RETURN);
     enum dsgd_err rc = place_make(dup, &place, err);
+    if (rc == DSGD_OK)
+        rc = place_ranks(&place, err);
     if (rc == DSGD_OK)
         rc = open_placed(&place, opt, dup, d, err);
     place_free(&place);

@@ -17,6 +17,7 @@ struct local {
     uint64_t begin_step, begin_ns;
     uint64_t commit_step;
     uint64_t cpu_ticks;
+    uint64_t used_ticks; /* when node_cpu_s last looked */
 };
 
 struct node {
@@ -25,6 +26,7 @@ struct node {
     uint32_t next;       /* whose events are looked at first */
     int reserved;        /* ring slot, -1: none */
     uint64_t start_step[STARTS], start_ns[STARTS];
+    uint64_t total_ticks;  /* of all processes that were workers here */
     uint64_t pending_step; /* may begin once step - 1 is published */
     struct msg_share *pending;
 };
@@ -100,6 +102,7 @@ static void convert(struct node *n, uint32_t w, const struct seg_event *e,
         out->lag_s = lag_s(n, e->step, e->at_ns);
     } else if (e->kind == SEG_EVENT_COMMIT) {
         local->commit_step = e->step;
+        out->buf = e->buf;
         if (local->begin_step == e->step) {
             out->duration_s =
                 (float)((double)(e->at_ns - local->begin_ns) * 1e-9);
@@ -166,6 +169,20 @@ void node_add(const struct node *n, float *sum, const float *x)
     add(sum, x, n->seg->h->grad_elems);
 }
 
+/* Add elements at..at + count of a worker's buffer to out; the first one is
+ * copied. */
+static void take(const struct node *n, uint32_t w, bool buf, size_t at,
+                 size_t count, bool *first, float *out)
+{
+    const float *x = segment_slot(n->seg, w, buf) + at;
+
+    if (*first)
+        memcpy(out + at, x, count * sizeof *out);
+    else
+        add(out + at, x, count);
+    *first = false;
+}
+
 void node_sum(struct node *n, const uint8_t *mask, float *out)
 {
     size_t elems = n->seg->h->grad_elems;
@@ -174,14 +191,10 @@ void node_sum(struct node *n, const uint8_t *mask, float *out)
         size_t count = elems - at < BLOCK ? elems - at : BLOCK;
         bool first = true;
         for (uint32_t w = 0; w < n->seg->h->n_local; w++) {
-            if (!mask[w])
-                continue;
-            const float *x = segment_slot(n->seg, w, 0) + at;
-            if (first)
-                memcpy(out + at, x, count * sizeof *out);
-            else
-                add(out + at, x, count);
-            first = false;
+            if (mask[w] & MSG_OWN)
+                take(n, w, mask[w] & MSG_OWN_BUF, at, count, &first, out);
+            if (mask[w] & MSG_CARRIED)
+                take(n, w, mask[w] & MSG_CARRIED_BUF, at, count, &first, out);
         }
     }
 }
@@ -233,6 +246,7 @@ void node_commit(struct node *n, const struct msg *m)
     mean->samples = m->u.mean.samples;
     mean->contributors = m->u.mean.contributors;
     mean->epoch_end = (m->flags & MSG_EPOCH_END) != 0;
+    mean->checkpoint = (m->flags & MSG_CHECKPOINT) != 0;
     mean->lr_scale = m->u.mean.lr_scale;
     atomic_store(&mean->step, m->step);
     n->reserved = -1;
@@ -295,6 +309,58 @@ void node_jump(struct node *n, uint64_t step)
     sys_futex_ring(&n->seg->h->worker_bell);
 }
 
+void node_resume(struct node *n, uint64_t step, uint64_t samples,
+                 uint64_t run_ns)
+{
+    struct seg_header *h = n->seg->h;
+
+    atomic_store(&h->progress_steps, step);
+    atomic_store(&h->progress_samples, samples);
+    atomic_store(&h->progress_ns, run_ns);
+    atomic_store(&h->resumed, step);
+    node_jump(n, step);
+}
+
+void node_ask_checkpoint(struct node *n, uint64_t step)
+{
+    atomic_store(&n->seg->h->checkpoint_due, step);
+    sys_futex_ring(&n->seg->h->worker_bell);
+}
+
+bool node_checkpoint_begun(const struct node *n)
+{
+    return atomic_load(&n->seg->h->checkpoint_due) == 0;
+}
+
+bool node_checkpoint_take(struct node *n, uint64_t step,
+                          struct state_copy *copy)
+{
+    struct seg_state *box = &n->seg->h->checkpoint;
+    uint64_t got;
+
+    if (atomic_load(&box->step) != step + 1 ||
+        state_open(box, SIZE_MAX, copy, &got, NULL) != DSGD_OK)
+        return false;
+    if (got == step) {
+        atomic_store(&box->step, 0);
+        return true;
+    }
+    state_drop(copy);
+    return false;
+}
+
+uint32_t node_request(struct node *n)
+{
+    struct seg_header *h = n->seg->h;
+
+    return atomic_load(&h->request) ? atomic_exchange(&h->request, 0) : 0;
+}
+
+void node_preempt(struct node *n)
+{
+    atomic_store(&n->seg->h->preempted, 1);
+}
+
 void node_end(struct node *n)
 {
     atomic_store(&n->seg->h->run, SEG_ENDED);
@@ -350,12 +416,23 @@ void node_life(struct node *n, float *silent_s)
     }
 }
 
-double node_cpu_s(const struct node *n)
+double node_cpu_s(struct node *n)
 {
-    uint64_t ticks = 0;
-    for (uint32_t w = 0; w < n->seg->h->n_local; w++)
-        ticks += process_ticks(atomic_load(&n->seg->workers[w].pid));
-    return (double)ticks / (double)sysconf(_SC_CLK_TCK);
+    bool own = false; /* this process is a worker too */
+
+    for (uint32_t w = 0; w < n->seg->h->n_local; w++) {
+        struct local *local = &n->local[w];
+        int pid = atomic_load(&n->seg->workers[w].pid);
+        uint64_t ticks = process_ticks(pid);
+        own = own || pid == getpid();
+        if (ticks >= local->used_ticks)
+            n->total_ticks += ticks - local->used_ticks;
+        else /* another process has taken its place */
+            n->total_ticks += ticks;
+        local->used_ticks = ticks;
+    }
+    double used_s = (double)n->total_ticks / (double)sysconf(_SC_CLK_TCK);
+    return own ? used_s : used_s + sys_cpu_s();
 }
 
 bool node_ask_state(struct node *n, uint32_t asker)

@@ -9,6 +9,7 @@
 
 #include "message.h"
 #include "segment.h"
+#include "state.h"
 
 struct node;
 
@@ -28,8 +29,9 @@ bool node_event(struct node *n, struct msg_event *event);
 /* Sleep until a worker posts an event or timeout_ns has passed. */
 void node_nap(struct node *n, uint64_t timeout_ns);
 
-/* out[grad_elems] = sum over the workers with mask[w] != 0, in rank order.
- * At least one is set, and each has committed. */
+/* out[grad_elems] = sum of what mask[w], enum msg_take, says of each worker, in
+ * rank order, a worker's own gradient before its carried one.  There is at
+ * least one, and all were committed. */
 void node_sum(struct node *n, const uint8_t *mask, float *out);
 
 /* sum += x, [grad_elems] */
@@ -65,6 +67,22 @@ void node_latest(struct node *n, uint64_t step, const float *latest_s);
 /* Go on from a state that contains the means up to step; never back. */
 void node_jump(struct node *n, uint64_t step);
 
+/* Before the first step: the run goes on after step, its progress as given. */
+void node_resume(struct node *n, uint64_t step, uint64_t samples,
+                 uint64_t run_ns);
+
+/* The checkpoint of the state after step, of the coordinator's node: ask for
+ * it (0: no more); whether a worker has begun to copy it; its copy. */
+void node_ask_checkpoint(struct node *n, uint64_t step);
+bool node_checkpoint_begun(const struct node *n);
+bool node_checkpoint_take(struct node *n, uint64_t step,
+                          struct state_copy *copy);
+
+/* What workers have asked for since the last call, enum seg_request. */
+uint32_t node_request(struct node *n);
+
+/* The end that comes is early, at a checkpoint. */
+void node_preempt(struct node *n);
 void node_end(struct node *n);
 void node_break(struct node *n, const char *why);
 
@@ -72,8 +90,9 @@ void node_break(struct node *n, const char *why);
  * of a worker that is between steps (evaluating, say) counts as one. */
 void node_life(struct node *n, float *silent_s);
 
-/* Processor time that the node's workers have used so far, seconds. */
-double node_cpu_s(const struct node *n);
+/* Processor time that the node's workers and this process have used so far,
+ * seconds; never less than before. */
+double node_cpu_s(struct node *n);
 
 /* Ask the worker with the most recent state, other than `asker`, to copy it.
  * Returns false when none has a state as recent as the ring's oldest mean. */

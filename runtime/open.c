@@ -1,9 +1,11 @@
-/* A run of one worker, without MPI. */
+/* A run without MPI: of one worker, or as one that dsgd-run has started. */
 #include <stdlib.h>
 
+#include "checkpoint_open.h"
 #include "client.h"
 #include "error.h"
 #include "launch.h"
+#include "run_attach.h"
 
 static enum dsgd_err check_alone(struct dsgd_error *err)
 {
@@ -11,7 +13,8 @@ static enum dsgd_err check_alone(struct dsgd_error *err)
     if (tasks && atol(tasks) > 1 && getenv("SLURM_PROCID"))
         return error_set(err, DSGD_E_LAUNCH,
                          "dsgd_open: this is one of %s tasks, each of which "
-                         "would train alone; open with dsgd_mpi_open",
+                         "would train alone; open with dsgd_mpi_open, or start "
+                         "one dsgd-run a node, which starts the workers",
                          tasks);
     return DSGD_OK;
 }
@@ -24,6 +27,8 @@ enum dsgd_err dsgd_open(const struct dsgd_options *opt, struct dsgd **d,
     struct segment seg = {0};
     struct aggregator *agg = NULL;
     struct launch_node node;
+    struct checkpoint_resume resume;
+    struct record_replay *replay;
     struct cutoff_spec spec;
     struct coordinator_config coord = {.opt = opt,
                                        .cutoff = &spec,
@@ -33,12 +38,14 @@ enum dsgd_err dsgd_open(const struct dsgd_options *opt, struct dsgd **d,
     struct aggregator_config config = {.seg = &seg, .coord = &coord};
 
     *d = NULL;
+    if (getenv(DSGD_RUN_FD))
+        return run_attach(opt, d, err);
     enum dsgd_err rc = check_alone(err);
     if (rc == DSGD_OK)
         rc = launch_check(opt, &spec, err);
     if (rc == DSGD_OK)
-        rc = segment_create(1, opt->grad_elems, opt->ring_bytes, &seg, name,
-                            err);
+        rc = segment_create(1, opt->grad_elems, launch_slot_bufs(opt),
+                            opt->ring_bytes, &seg, name, err);
     if (rc != DSGD_OK)
         return rc;
     segment_unlink(name);
@@ -56,9 +63,25 @@ enum dsgd_err dsgd_open(const struct dsgd_options *opt, struct dsgd **d,
         segment_detach(&seg);
         return rc;
     }
+    rc = checkpoint_resume_open(opt, 1, &resume, err);
+    if (rc == DSGD_OK)
+        rc = aggregator_checkpoints(agg, resume.store, resume.from, err);
+    if (rc == DSGD_OK && resume.from)
+        aggregator_resume(agg, &resume.from->state, resume.from->facts.step,
+                          resume.from->facts.run_samples,
+                          resume.from->facts.run_s);
     launch_this_node(&node);
-    aggregator_record(agg, launch_record(opt, 1, 1, worker_node, &node));
-    rc = client_start(*d, NULL, err);
+    if (rc == DSGD_OK)
+        rc = launch_replay(opt, &spec, 1, 1, worker_node, &node, &replay, err);
+    if (rc == DSGD_OK)
+        aggregator_replay(agg, replay);
+    if (rc == DSGD_OK)
+        aggregator_record(
+            agg, launch_record(opt, 1, 1, worker_node, &node,
+                               resume.from ? &resume.from->facts : NULL));
+    checkpoint_free(resume.from);
+    if (rc == DSGD_OK)
+        rc = client_start(*d, NULL, err);
     if (rc != DSGD_OK) {
         client_destroy(*d);
         *d = NULL;

@@ -106,16 +106,78 @@ static enum dsgd_err read_record_dir(const char *name, const char *value,
                 : DSGD_OK;
 }
 
+/* The number of value among words, "a|b|c". */
+static enum dsgd_err read_word(const char *name, const char *value,
+                               const char *words, int *number,
+                               struct dsgd_error *err)
+{
+    size_t length = strlen(value);
+
+    *number = 0;
+    for (const char *at = words; *at; ++*number) {
+        size_t word = strcspn(at, "|");
+        if (word == length && memcmp(at, value, word) == 0)
+            return DSGD_OK;
+        at += word + (at[word] == '|');
+    }
+    return error_set(err, DSGD_E_USAGE, "%s: \"%.40s\" is none of %s", name,
+                     value, words);
+}
+
 static enum dsgd_err read_late(const char *name, const char *value,
                                struct dsgd_options *opt, struct dsgd_error *err)
 {
-    if (strcmp(value, "requeue") == 0)
-        opt->late = DSGD_LATE_REQUEUE;
-    else if (strcmp(value, "drop") == 0)
-        opt->late = DSGD_LATE_DROP;
-    else
+    int number;
+    enum dsgd_err rc =
+        read_word(name, value, "requeue|drop|carry", &number, err);
+    if (rc == DSGD_OK)
+        opt->late = (enum dsgd_late)number;
+    return rc;
+}
+
+static enum dsgd_err read_partial(const char *name, const char *value,
+                                  struct dsgd_options *opt,
+                                  struct dsgd_error *err)
+{
+    int number;
+    enum dsgd_err rc =
+        read_word(name, value, "discard|contribute", &number, err);
+    if (rc == DSGD_OK)
+        opt->partial = (enum dsgd_partial)(DSGD_PARTIAL_DISCARD + number);
+    return rc;
+}
+
+static enum dsgd_err read_lr_scale(const char *name, const char *value,
+                                   struct dsgd_options *opt,
+                                   struct dsgd_error *err)
+{
+    int number;
+    enum dsgd_err rc = read_word(name, value, "none|linear|sqrt", &number, err);
+    if (rc == DSGD_OK)
+        opt->lr_scale = (enum dsgd_lr_scale)number;
+    return rc;
+}
+
+static enum dsgd_err read_max_cuts(const char *name, const char *value,
+                                   struct dsgd_options *opt,
+                                   struct dsgd_error *err)
+{
+    return read_whole(name, value, UINT32_MAX, &opt->max_cuts, err);
+}
+
+static enum dsgd_err read_max_cut_share(const char *name, const char *value,
+                                        struct dsgd_options *opt,
+                                        struct dsgd_error *err)
+{
+    char *end;
+    double percent = strtod(value, &end);
+    if (end == value || strcmp(end, "%") != 0 ||
+        !(percent > 0 && percent <= 100))
         return error_set(err, DSGD_E_USAGE,
-                         "%s: \"%.40s\" is none of requeue|drop", name, value);
+                         "%s: \"%.40s\" is not a percentage above 0%% and at "
+                         "most 100%%",
+                         name, value);
+    opt->max_cut_share = percent / 100;
     return DSGD_OK;
 }
 
@@ -140,6 +202,55 @@ static enum dsgd_err read_timeout(const char *name, const char *value,
     return DSGD_OK;
 }
 
+static enum dsgd_err read_checkpoint_dir(const char *name, const char *value,
+                                         struct dsgd_options *opt,
+                                         struct dsgd_error *err)
+{
+    return read_text(name, value, opt->checkpoint_dir,
+                     sizeof opt->checkpoint_dir, err);
+}
+
+static enum dsgd_err read_checkpoint_steps(const char *name, const char *value,
+                                           struct dsgd_options *opt,
+                                           struct dsgd_error *err)
+{
+    size_t steps = 0;
+    enum dsgd_err rc = read_whole(name, value, SIZE_MAX, &steps, err);
+    if (rc == DSGD_OK)
+        opt->checkpoint_steps = steps;
+    return rc;
+}
+
+static enum dsgd_err read_checkpoint_minutes(const char *name,
+                                             const char *value,
+                                             struct dsgd_options *opt,
+                                             struct dsgd_error *err)
+{
+    char *end;
+    double minutes = strtod(value, &end);
+    if (end == value || *end || !(minutes >= 0 && minutes <= 1e6))
+        return error_set(err, DSGD_E_USAGE,
+                         "%s: \"%.40s\" is not a number of minutes (0: no "
+                         "checkpoints by time)",
+                         name, value);
+    opt->checkpoint_minutes = minutes;
+    return DSGD_OK;
+}
+
+static enum dsgd_err read_checkpoint_keep(const char *name, const char *value,
+                                          struct dsgd_options *opt,
+                                          struct dsgd_error *err)
+{
+    size_t keep = 0;
+    enum dsgd_err rc = read_whole(name, value, UINT32_MAX, &keep, err);
+    if (rc == DSGD_OK && !keep)
+        rc = error_set(err, DSGD_E_USAGE,
+                       "%s: at least 1 checkpoint must be kept", name);
+    if (rc == DSGD_OK)
+        opt->checkpoint_keep = keep;
+    return rc;
+}
+
 static const struct setting settings[] = {
     {"Cutoff", DSGD_LAUNCH_DEFAULT_CUTOFF, DSGD_CUTOFF, DSGD_LAUNCH_CUTOFF,
      read_cutoff},
@@ -150,9 +261,23 @@ static const struct setting settings[] = {
     {"RecordDir", NULL, NULL, NULL, read_record_dir},
     {"Record", DSGD_LAUNCH_DEFAULT_RECORD, DSGD_RECORD, DSGD_LAUNCH_RECORD,
      read_record},
-    {"Late", NULL, DSGD_LATE, NULL, read_late},
+    {"Late", DSGD_LAUNCH_DEFAULT_LATE, DSGD_LATE, DSGD_LAUNCH_LATE, read_late},
+    {"Partial", DSGD_LAUNCH_DEFAULT_PARTIAL, DSGD_PARTIAL, DSGD_LAUNCH_PARTIAL,
+     read_partial},
+    {"LrScale", DSGD_LAUNCH_DEFAULT_LR_SCALE, DSGD_LR_SCALE,
+     DSGD_LAUNCH_LR_SCALE, read_lr_scale},
+    {"MaxCuts", DSGD_LAUNCH_DEFAULT_MAX_CUTS, DSGD_MAX_CUTS,
+     DSGD_LAUNCH_MAX_CUTS, read_max_cuts},
+    {"MaxCutShare", DSGD_LAUNCH_DEFAULT_MAX_CUT_SHARE, DSGD_MAX_CUT_SHARE,
+     DSGD_LAUNCH_MAX_CUT_SHARE, read_max_cut_share},
     {"RingBytes", NULL, DSGD_RING_BYTES, NULL, read_ring},
     {"HardTimeout", NULL, DSGD_HARD_TIMEOUT, NULL, read_timeout},
+    {"CheckpointDir", NULL, DSGD_CHECKPOINT_DIR, NULL, read_checkpoint_dir},
+    {"CheckpointSteps", NULL, DSGD_CHECKPOINT_STEPS, NULL,
+     read_checkpoint_steps},
+    {"CheckpointMinutes", NULL, DSGD_CHECKPOINT_MINUTES, NULL,
+     read_checkpoint_minutes},
+    {"CheckpointKeep", NULL, DSGD_CHECKPOINT_KEEP, NULL, read_checkpoint_keep},
 };
 enum { N_SETTINGS = sizeof settings / sizeof settings[0] };
 
@@ -221,8 +346,18 @@ static const char *shown_name(const char *variable)
         {DSGD_LAUNCH_MIN, "--dsgd-min"},
         {DSGD_LAUNCH_MODEL, "--dsgd-model"},
         {DSGD_LAUNCH_RECORD, "--dsgd-record"},
+        {DSGD_LAUNCH_LATE, "--dsgd-late"},
+        {DSGD_LAUNCH_PARTIAL, "--dsgd-partial"},
+        {DSGD_LAUNCH_LR_SCALE, "--dsgd-lr-scale"},
+        {DSGD_LAUNCH_MAX_CUTS, "--dsgd-max-cuts"},
+        {DSGD_LAUNCH_MAX_CUT_SHARE, "--dsgd-max-cut-share"},
         {DSGD_LAUNCH_DEFAULT_CUTOFF, "plugstack.conf: cutoff"},
         {DSGD_LAUNCH_DEFAULT_MIN, "plugstack.conf: min"},
+        {DSGD_LAUNCH_DEFAULT_LATE, "plugstack.conf: late"},
+        {DSGD_LAUNCH_DEFAULT_PARTIAL, "plugstack.conf: partial"},
+        {DSGD_LAUNCH_DEFAULT_LR_SCALE, "plugstack.conf: lr_scale"},
+        {DSGD_LAUNCH_DEFAULT_MAX_CUTS, "plugstack.conf: max_cuts"},
+        {DSGD_LAUNCH_DEFAULT_MAX_CUT_SHARE, "plugstack.conf: max_cut_share"},
     };
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
         if (strcmp(variable, options[i][0]) == 0)
@@ -250,6 +385,9 @@ enum dsgd_err dsgd_options_init(struct dsgd_options *opt,
     memset(opt, 0, sizeof *opt);
     opt->ring_bytes = DEFAULT_RING_BYTES;
     strcpy(opt->cutoff, "full");
+    opt->checkpoint_minutes = 10;
+    opt->checkpoint_keep = 3;
+    opt->checkpoint_signals = true;
     rc = read_conf(opt, err);
     for (size_t i = 0; rc == DSGD_OK && i < N_SETTINGS; i++)
         rc = read_variable(&settings[i], settings[i].plugstack, opt, err);

@@ -52,11 +52,12 @@ void peers_latest(struct coordinator *c, uint32_t node, const float *latest_s)
 void peers_close(struct coordinator *c)
 {
     for (uint32_t i = 1; i < c->n_nodes; i++) {
-        const struct peer *p = &c->peer[i];
+        struct peer *p = &c->peer[i];
         struct msg m = {.kind = MSG_CLOSE,
                         .count = p->n_local,
                         .attempt = c->attempt,
                         .step = c->step};
+        p->asked = c->attempt;
         if (p->contributes)
             control(c, i, &m, p->mask, p->n_local);
     }
@@ -75,6 +76,8 @@ struct msg peers_mean(const struct coordinator *c, uint64_t step,
     m.u.mean.run_ns = (uint64_t)(c->run_s * 1e9);
     if (about->epoch_end)
         m.flags |= MSG_EPOCH_END;
+    if (about->checkpoint)
+        m.flags |= MSG_CHECKPOINT;
     if (step < c->published || c->phase == PHASE_OPEN ||
         c->phase == PHASE_CLOSING)
         m.flags |= MSG_STARTS;
@@ -108,7 +111,7 @@ static bool send_mean(struct coordinator *c, uint32_t node)
 bool peers_taken(struct coordinator *c)
 {
     for (uint32_t i = 1; i < c->n_nodes; i++) {
-        if (c->peer[i].sent == c->published &&
+        if (!c->peer[i].lost && c->peer[i].sent == c->published &&
             !c->transport->ops->bulk_idle(c->transport, i))
             return false;
     }
@@ -195,6 +198,9 @@ static bool pump_end(struct coordinator *c, uint32_t node)
     if (c->phase >= PHASE_ENDING && !p->end_sent && all_sent &&
         p->state.fd < 0) {
         m.u.end.hard_timeout_s = coordinator_hard_timeout_s(c);
+        m.flags = c->broken ? MSG_BROKEN : 0;
+        if (c->preempted)
+            m.flags |= MSG_PREEMPTED;
         p->end_sent = control(c, node, &m, NULL, 0);
         return p->end_sent;
     }

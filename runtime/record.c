@@ -148,6 +148,13 @@ static void put_copy(struct record *r, enum record_row kind, const void *from,
     put(r, row);
 }
 
+void record_put_contribution(struct record *r,
+                             const struct record_contribution *row)
+{
+    if (r)
+        put_copy(r, RECORD_ROW_CONTRIBUTION, row, sizeof *row);
+}
+
 void record_put_late(struct record *r, const struct record_late *late)
 {
     if (r)
@@ -180,6 +187,21 @@ void record_put_checksum(struct record *r, uint64_t step, uint32_t worker,
     sum.worker = worker;
     if (r)
         put_copy(r, RECORD_ROW_CHECKSUM, &sum, sizeof sum);
+}
+
+uint64_t record_mark(struct record *r)
+{
+    if (!r)
+        return 0;
+    if (!atomic_exchange(&r->woken, true))
+        sem_post(&r->wake);
+    return atomic_load(&r->queue.head);
+}
+
+bool record_stored(const struct record *r, uint64_t mark)
+{
+    return !r || atomic_load(&r->stopped) ||
+           atomic_load(&r->queue.tail) >= mark;
 }
 
 bool record_warning(struct record *r, struct dsgd_error *text)

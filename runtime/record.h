@@ -26,7 +26,7 @@ struct record_job {
     const char *program;
     const char *description;
     const char *cutoff; /* as given */
-    const char *late;   /* requeue | drop */
+    const char *late;   /* requeue | drop | carry */
     size_t min_contributors;
     uint64_t grad_elems;
     uint64_t n_samples;
@@ -39,6 +39,16 @@ struct record_job {
     const uint32_t *worker_node;    /* [n_workers] node index of a worker */
     /* Telemetry at launch, [n_nodes][DSGD_N_TELEMETRY]; NaN: not valid. */
     const float *telemetry;
+    /* Other options, as given or by default; not read back. */
+    const struct record_setting *setting; /* [n_settings] */
+    size_t n_settings;
+    uint64_t resumed_step;    /* the run goes on after it; 0: from its start */
+    const char *resumed_from; /* job.step.restart that wrote the checkpoint */
+};
+
+struct record_setting {
+    const char *name;
+    char value[32];
 };
 
 /* One published step.  Arrays are [n_workers]. */
@@ -61,6 +71,15 @@ struct record_step {
     const float *lag_s;      /* own start after the step's; NaN: not begun */
     const uint64_t *first;   /* range assigned */
     const uint32_t *count;   /* its length; 0: none */
+};
+
+/* Samples in a step's mean of which mask and ranges do not tell: fewer (or,
+ * without ranges, more) than a contributor was given, when from == step; or a
+ * carried gradient of step from == step - 1. */
+struct record_contribution {
+    uint64_t step, from;
+    uint32_t worker;
+    uint64_t first, samples;
 };
 
 /* What became known of a cut worker after its step was published. */
@@ -103,7 +122,9 @@ enum record_event_kind {
     RECORD_EVENT_CHECKSUM = 4,  /* a replica's checksum differs */
     RECORD_EVENT_LEFT = 5,      /* left behind, stuck, at the end of the run */
     RECORD_EVENT_NODE_LOST = 6, /* a node did not deliver in time */
-    RECORD_EVENT_NODE_BACK = 7
+    RECORD_EVENT_NODE_BACK = 7,
+    RECORD_EVENT_SAVED = 8,    /* a checkpoint is complete: its path */
+    RECORD_EVENT_PREEMPTED = 9 /* the run was ended early, at a checkpoint */
 };
 struct record_event {
     enum record_event_kind kind;
@@ -127,6 +148,8 @@ enum dsgd_err record_create(const char *path, const struct record_job *job,
 /* Queue a row.  Copies, never blocks on the disk.  When the queue is full the
  * row is dropped and counted.  Safe from one thread.  r == NULL: no effect. */
 void record_put_step(struct record *r, const struct record_step *step);
+void record_put_contribution(struct record *r,
+                             const struct record_contribution *row);
 void record_put_late(struct record *r, const struct record_late *late);
 void record_put_event(struct record *r, const struct record_event *event);
 void record_put_decision(struct record *r, const struct record_decision *d);
@@ -134,6 +157,11 @@ void record_put_telemetry(struct record *r, const struct record_telemetry *t);
 /* Replica checksums at a boundary: worker w holds value after step. */
 void record_put_checksum(struct record *r, uint64_t step, uint32_t worker,
                          uint64_t value);
+
+/* How far the queue has come, and whether all up to there is stored.  Asking
+ * makes the writer hurry.  r == NULL, or a record that has stopped: stored. */
+uint64_t record_mark(struct record *r);
+bool record_stored(const struct record *r, uint64_t mark);
 
 /* Why the record has stopped or is behind, once per cause: fills text and
  * returns true when there is something new to warn of.  Any thread. */

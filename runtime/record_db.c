@@ -21,6 +21,7 @@ enum statement {
     PUT_CHECKSUM,
     PUT_DECISION,
     PUT_TELEMETRY,
+    PUT_CONTRIBUTION,
     PUT_HEARD,
     PUT_END,
     N_STATEMENTS
@@ -41,6 +42,8 @@ static const char *const sql[N_STATEMENTS] = {
     [PUT_DECISION] =
         "INSERT OR REPLACE INTO decision VALUES(?,?,?,?,?,?,?,?,?,?,?)",
     [PUT_TELEMETRY] = "INSERT OR REPLACE INTO telemetry VALUES(?,?,?,?)",
+    [PUT_CONTRIBUTION] =
+        "INSERT OR REPLACE INTO contribution VALUES(?,?,?,?,?)",
     [PUT_HEARD] = "UPDATE job SET heard_unix_s=?",
     [PUT_END] = "UPDATE job SET completed=?, end_s=?, dropped_rows=?",
 };
@@ -259,6 +262,19 @@ static enum record_db_result put_telemetry(struct record_db *db,
     return RECORD_DB_OK;
 }
 
+static enum record_db_result
+put_contribution(struct record_db *db, const struct record_contribution *row)
+{
+    sqlite3_stmt *s = db->stmt[PUT_CONTRIBUTION];
+
+    bind_int(s, 1, row->step);
+    bind_int(s, 2, row->worker);
+    bind_int(s, 3, row->from);
+    bind_int(s, 4, row->first);
+    bind_int(s, 5, row->samples);
+    return run(db, PUT_CONTRIBUTION);
+}
+
 enum record_db_result record_db_put(struct record_db *db, enum record_row kind,
                                     const void *row)
 {
@@ -275,6 +291,8 @@ enum record_db_result record_db_put(struct record_db *db, enum record_row kind,
         return put_decision(db, row);
     case RECORD_ROW_TELEMETRY:
         return put_telemetry(db, row);
+    case RECORD_ROW_CONTRIBUTION:
+        return put_contribution(db, row);
     }
     return RECORD_DB_OK;
 }
@@ -351,6 +369,8 @@ static void bind_job(sqlite3_stmt *s, const struct record_job *job, size_t i)
     bind_text(s, 16, PACKAGE_VERSION);
     sqlite3_bind_double(s, 17, job->start_unix_s);
     sqlite3_bind_double(s, 18, job->start_unix_s);
+    bind_int(s, 19, job->resumed_step);
+    bind_text(s, 20, job->resumed_from);
 }
 
 static void bind_node(sqlite3_stmt *s, const struct record_job *job, size_t i)
@@ -374,11 +394,18 @@ static void bind_telemetry(sqlite3_stmt *s, const struct record_job *job,
     sqlite3_bind_double(s, 3, job->telemetry[i]); /* NaN becomes NULL */
 }
 
+static void bind_setting(sqlite3_stmt *s, const struct record_job *job,
+                         size_t i)
+{
+    bind_text(s, 1, job->setting[i].name);
+    bind_text(s, 2, job->setting[i].value);
+}
+
 static int put_facts(struct record_db *db, const struct record_job *job)
 {
     int rc = put_rows(db,
                       "INSERT INTO job VALUES"
-                      "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,NULL,0,0)",
+                      "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,NULL,0,0,?,?)",
                       job, 1, bind_job);
     if (rc == SQLITE_OK)
         rc = put_rows(db, "INSERT INTO node VALUES(?,?,?)", job, job->n_nodes,
@@ -389,6 +416,9 @@ static int put_facts(struct record_db *db, const struct record_job *job)
     if (rc == SQLITE_OK && job->telemetry)
         rc = put_rows(db, "INSERT INTO telemetry VALUES(0,?,?,?)", job,
                       (size_t)job->n_nodes * DSGD_N_TELEMETRY, bind_telemetry);
+    if (rc == SQLITE_OK)
+        rc = put_rows(db, "INSERT INTO setting VALUES(?,?)", job,
+                      job->n_settings, bind_setting);
     return rc;
 }
 

@@ -13,12 +13,13 @@ struct record_db;
 
 /* Rows as they lie in the queue. */
 enum record_row {
-    RECORD_ROW_STEP = 1, /* see record_row_step */
-    RECORD_ROW_LATE,     /* struct record_late */
-    RECORD_ROW_EVENT,    /* struct record_event */
-    RECORD_ROW_CHECKSUM, /* struct record_checksum */
-    RECORD_ROW_DECISION, /* struct record_decision */
-    RECORD_ROW_TELEMETRY /* struct record_telemetry */
+    RECORD_ROW_STEP = 1,    /* see record_row_step */
+    RECORD_ROW_LATE,        /* struct record_late */
+    RECORD_ROW_EVENT,       /* struct record_event */
+    RECORD_ROW_CHECKSUM,    /* struct record_checksum */
+    RECORD_ROW_DECISION,    /* struct record_decision */
+    RECORD_ROW_TELEMETRY,   /* struct record_telemetry */
+    RECORD_ROW_CONTRIBUTION /* struct record_contribution */
 };
 struct record_checksum {
     uint64_t step, value;

@@ -326,6 +326,21 @@ static enum dsgd_err for_each(struct record_read *r, const char *sql,
     return rc;
 }
 
+/* A column that records of earlier versions do not have. */
+static enum dsgd_err read_resumed(struct record_read *r, struct dsgd_error *err)
+{
+    int64_t has = 0, step = 0;
+    int s = get_number(r->sqlite,
+                       "SELECT count(*) FROM pragma_table_info('job')"
+                       " WHERE name = 'resumed_step'",
+                       &has);
+
+    if (s == SQLITE_OK && has)
+        s = get_number(r->sqlite, "SELECT resumed_step FROM job", &step);
+    r->facts.resumed_step = (uint64_t)step;
+    return s == SQLITE_OK ? DSGD_OK : record_sqlite_error(r, s, err);
+}
+
 static enum dsgd_err read_facts(struct record_read *r, struct dsgd_error *err)
 {
     size_t n;
@@ -339,6 +354,8 @@ static enum dsgd_err read_facts(struct record_read *r, struct dsgd_error *err)
                  read_job, &n, err);
     if (rc == DSGD_OK && n != 1)
         rc = record_damaged(r, "no job", err);
+    if (rc == DSGD_OK)
+        rc = read_resumed(r, err);
     if (rc == DSGD_OK)
         rc = allocate(r, err);
     if (rc == DSGD_OK)

@@ -18,6 +18,7 @@ struct record_facts {
     double end_s;          /* NaN: not closed */
     bool completed;
     uint64_t dropped_rows;
+    uint64_t resumed_step; /* 0 in records that do not tell */
 };
 
 /* Open a record and read its facts.  A writer that is at work waits with its
@@ -51,6 +52,10 @@ enum dsgd_err record_read_late(struct record_read *r, struct record_late *late,
 enum dsgd_err record_read_event(struct record_read *r,
                                 struct record_event *event,
                                 struct dsgd_error *err);
+/* first + samples does not overflow. */
+enum dsgd_err record_read_contribution(struct record_read *r,
+                                       struct record_contribution *row,
+                                       struct dsgd_error *err);
 enum dsgd_err record_read_checksum(struct record_read *r, uint64_t *step,
                                    uint32_t *worker, uint64_t *value,
                                    struct dsgd_error *err);

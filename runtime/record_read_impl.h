@@ -13,6 +13,7 @@ enum record_rows {
     RECORD_LATES,
     RECORD_EVENTS,
     RECORD_CHECKSUMS,
+    RECORD_CONTRIBUTIONS,
     RECORD_N_ROWS
 };
 

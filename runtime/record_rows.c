@@ -19,6 +19,9 @@ static const char *const query[RECORD_N_ROWS] = {
                       " ORDER BY step, event",
     [RECORD_CHECKSUMS] = "SELECT step, worker, value FROM checksum"
                          " ORDER BY step, worker",
+    [RECORD_CONTRIBUTIONS] = "SELECT step, worker, from_step, first, samples"
+                             " FROM contribution"
+                             " ORDER BY step, worker, from_step",
 };
 
 /* Step to the next row of a kind. */
@@ -30,6 +33,8 @@ static enum dsgd_err next_row(struct record_read *r, enum record_rows kind,
     if (!r->rows[kind])
         rc = sqlite3_prepare_v2(r->sqlite, query[kind], -1, &r->rows[kind],
                                 NULL);
+    if (rc == SQLITE_ERROR && kind == RECORD_CONTRIBUTIONS)
+        return DSGD_END; /* a record from before there was this table */
     if (rc == SQLITE_OK)
         rc = sqlite3_step(r->rows[kind]);
     if (rc == SQLITE_ROW)
@@ -171,6 +176,28 @@ enum dsgd_err record_read_event(struct record_read *r,
     const unsigned char *text = sqlite3_column_text(s, 5);
     snprintf(event->text, sizeof event->text, "%s",
              text ? (const char *)text : "");
+    return DSGD_OK;
+}
+
+enum dsgd_err record_read_contribution(struct record_read *r,
+                                       struct record_contribution *row,
+                                       struct dsgd_error *err)
+{
+    enum dsgd_err rc = next_row(r, RECORD_CONTRIBUTIONS, err);
+    sqlite3_stmt *s = r->rows[RECORD_CONTRIBUTIONS];
+
+    if (rc != DSGD_OK)
+        return rc;
+    *row = (struct record_contribution){
+        .step = get_u64(s, 0),
+        .worker = get_u32(s, 1),
+        .from = get_u64(s, 2),
+        .first = get_u64(s, 3),
+        .samples = get_u64(s, 4),
+    };
+    if (row->worker >= r->facts.job.n_workers || row->from > row->step ||
+        row->samples > UINT64_MAX - row->first)
+        return record_damaged(r, "a contribution", err);
     return DSGD_OK;
 }
 

@@ -19,7 +19,8 @@ const char record_schema_sql[] =
     " version TEXT NOT NULL, start_unix_s REAL NOT NULL,"
     " heard_unix_s REAL NOT NULL, end_s REAL,"
     " completed INTEGER NOT NULL DEFAULT 0,"
-    " dropped_rows INTEGER NOT NULL DEFAULT 0);"
+    " dropped_rows INTEGER NOT NULL DEFAULT 0,"
+    " resumed_step INTEGER NOT NULL DEFAULT 0, resumed_from TEXT);"
     "CREATE TABLE node("
     " node INTEGER PRIMARY KEY, name TEXT NOT NULL, kernel TEXT);"
     "CREATE TABLE worker("
@@ -39,6 +40,11 @@ const char record_schema_sql[] =
     "CREATE TABLE late("
     " step INTEGER NOT NULL, worker INTEGER NOT NULL, duration_s REAL,"
     " lag_s REAL, fraction REAL, PRIMARY KEY(step, worker));"
+    "CREATE TABLE contribution("
+    " step INTEGER NOT NULL, worker INTEGER NOT NULL,"
+    " from_step INTEGER NOT NULL, first INTEGER NOT NULL,"
+    " samples INTEGER NOT NULL, PRIMARY KEY(step, worker, from_step));"
+    "CREATE TABLE setting(name TEXT PRIMARY KEY, value TEXT NOT NULL);"
     "CREATE TABLE event("
     " event INTEGER PRIMARY KEY, kind TEXT NOT NULL, step INTEGER NOT NULL,"
     " worker INTEGER, node INTEGER, at_s REAL, text TEXT NOT NULL);"
@@ -62,6 +68,8 @@ static const char *const event_word[] = {
     [RECORD_EVENT_LEFT] = "left",
     [RECORD_EVENT_NODE_LOST] = "node lost",
     [RECORD_EVENT_NODE_BACK] = "node back",
+    [RECORD_EVENT_SAVED] = "saved",
+    [RECORD_EVENT_PREEMPTED] = "preempted",
 };
 enum { N_EVENT_WORDS = sizeof event_word / sizeof event_word[0] };
 

@@ -26,6 +26,7 @@ struct report_unit {
     uint64_t contributed; /* worker-steps */
     uint64_t cut;         /* worker-steps wanted and not contributed */
     uint64_t late;        /* durations that were learned afterwards */
+    uint64_t carried;     /* gradients that came into the next step's mean */
     uint64_t resyncs;
     double samples;    /* contributed */
     double waited_s;   /* others waited so long for it, see report_wait */
@@ -74,7 +75,8 @@ struct report {
 
     uint64_t n_steps, n_epochs;
     double step_mean_s, step_p95_s; /* from start to publication */
-    double time_s;                  /* of training, see dsgd-report(1) */
+    double lr_scale_mean;
+    double time_s; /* of training, see dsgd-report(1) */
     struct report_unit total;
     struct report_unit *node;   /* [n_nodes] */
     struct report_unit *worker; /* [n_tasks] */

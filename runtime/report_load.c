@@ -26,6 +26,8 @@ struct load {
     size_t n_events, next_event;
     struct record_late late; /* the next one */
     bool has_late;
+    struct record_contribution contribution; /* the next one */
+    bool has_contribution;
 
     size_t room;                  /* steps allocated */
     float *step_s;                /* [room] */
@@ -98,6 +100,37 @@ static enum dsgd_err next_late(struct load *l, struct dsgd_error *err)
     if (l->has_late)
         l->report->worker[l->late.worker].late++;
     return rc == DSGD_END ? DSGD_OK : rc;
+}
+
+static enum dsgd_err next_contribution(struct load *l, struct dsgd_error *err)
+{
+    enum dsgd_err rc =
+        record_read_contribution(l->record, &l->contribution, err);
+
+    l->has_contribution = rc == DSGD_OK;
+    return rc == DSGD_END ? DSGD_OK : rc;
+}
+
+/* Samples that the step's mask and ranges do not tell of. */
+static enum dsgd_err read_contributions(struct load *l,
+                                        const struct record_step *step,
+                                        struct dsgd_error *err)
+{
+    const struct record_contribution *c = &l->contribution;
+    enum dsgd_err rc = DSGD_OK;
+
+    while (rc == DSGD_OK && l->has_contribution && c->step <= step->step) {
+        struct report_unit *u = &l->report->worker[c->worker];
+        if (c->step == step->step) {
+            u->samples += (double)c->samples;
+            if (c->from == c->step)
+                u->samples -= (double)step->count[c->worker];
+            else
+                u->carried++;
+        }
+        rc = next_contribution(l, err);
+    }
+    return rc;
 }
 
 static bool is_duration(float s)
@@ -241,6 +274,9 @@ static enum dsgd_err count_step(struct load *l, const struct record_step *step,
     rc = read_durations(l, step, duration_s, err);
     if (rc != DSGD_OK)
         return rc;
+    rc = read_contributions(l, step, err);
+    if (rc != DSGD_OK)
+        return rc;
     apply_events(l, step->step);
     for (size_t w = 0; w < l->n; w++)
         count_worker(l, step, w, &duration_s[w]);
@@ -251,6 +287,7 @@ static enum dsgd_err count_step(struct load *l, const struct record_step *step,
     l->step_s[r->n_steps] =
         isfinite(step->publish_s) ? (float)step->publish_s : 0;
     r->step_mean_s += (double)l->step_s[r->n_steps];
+    r->lr_scale_mean += step->lr_scale;
     r->n_epochs += step->epoch_end;
     r->n_steps++;
     count_nodes(l);
@@ -262,6 +299,8 @@ static enum dsgd_err read_steps(struct load *l, struct dsgd_error *err)
     struct record_step step;
     enum dsgd_err rc = next_late(l, err);
 
+    if (rc == DSGD_OK)
+        rc = next_contribution(l, err);
     if (rc != DSGD_OK)
         return rc;
     while ((rc = record_read_step(l->record, &step, err)) == DSGD_OK)
@@ -303,6 +342,7 @@ static void add(struct report_unit *to, const struct report_unit *from)
     to->contributed += from->contributed;
     to->cut += from->cut;
     to->late += from->late;
+    to->carried += from->carried;
     to->resyncs += from->resyncs;
     to->samples += from->samples;
     to->waited_s += from->waited_s;
@@ -359,6 +399,7 @@ static void finish_run(struct load *l)
     double published_s = l->last_start_s + l->last_publish_s;
 
     r->step_mean_s = r->n_steps ? r->step_mean_s / (double)r->n_steps : NAN;
+    r->lr_scale_mean = r->n_steps ? r->lr_scale_mean / (double)r->n_steps : NAN;
     r->step_p95_s = report_quantile(l->step_s, r->n_steps, .95);
     r->elapsed_s = r->n_steps ? published_s : NAN;
     if (isfinite(l->facts->end_s))

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "error.h"
+#include "record_schema.h"
 
 /* The queue holds `fresh`, the part of the epoch that nobody was given yet, and
  * the ranges that came back, oldest first. */
@@ -30,9 +31,11 @@ enum dsgd_err sampler_create(const struct dsgd_options *opt, uint32_t n_workers,
         s->opt = *opt;
         s->n_workers = n_workers;
         s->capacity = 64;
-        /* What came back is handed out first, so that no more ranges wait than
-         * one step returns, and the rest of one that was split. */
-        while (s->capacity < 4 * (size_t)n_workers)
+        /* What came back is handed out first, and a worker that is handed one
+         * range brings one back, unless it is settled in parts: then there may
+         * be more and more of them, which sampler_may_split stops half-way.  A
+         * worker has two ranges at most. */
+        while (s->capacity < 8 * (size_t)n_workers)
             s->capacity *= 2;
         s->returned = calloc(s->capacity, sizeof *s->returned);
     }
@@ -95,7 +98,7 @@ bool sampler_assign(struct sampler *s, const bool *able, const bool *prefer,
     if (s->opt.sampler == DSGD_SAMPLER_NONE)
         return assign_none(s, able, range);
 
-    uint64_t left = s->opt.n_samples - s->fresh + s->returned_samples;
+    uint64_t left = sampler_left(s);
     uint64_t n_able = 0, n_prefer = 0, share = s->opt.batch;
     bool whole = true, prefer_only = false;
     for (uint32_t w = 0; w < s->n_workers; w++) {
@@ -141,6 +144,18 @@ void sampler_settle(struct sampler *s, const struct sample_range *range,
     s->returned_samples += rest.count;
 }
 
+uint64_t sampler_left(const struct sampler *s)
+{
+    if (s->opt.sampler == DSGD_SAMPLER_NONE)
+        return UINT64_MAX;
+    return s->opt.n_samples - s->fresh + s->returned_samples;
+}
+
+bool sampler_may_split(const struct sampler *s)
+{
+    return s->tail - s->head < s->capacity / 2;
+}
+
 bool sampler_epoch_end(struct sampler *s)
 {
     if (s->opt.sampler == DSGD_SAMPLER_NONE || s->outstanding ||
@@ -151,7 +166,100 @@ bool sampler_epoch_end(struct sampler *s)
     return true;
 }
 
+void sampler_skip(struct sampler *s, bool epoch_end)
+{
+    s->epoch += epoch_end;
+}
+
 uint64_t sampler_epoch(const struct sampler *s)
 {
     return s->epoch;
+}
+
+/* epoch u64, fresh u64, n u64, then n of: first u64, count u64, cuts u64. */
+enum { STATE_HEAD = 24, STATE_RANGE = 24 };
+
+size_t sampler_state_most(const struct sampler *s, size_t n)
+{
+    return STATE_HEAD + (s->capacity + n) * STATE_RANGE;
+}
+
+static unsigned char *put_range(unsigned char *to, const struct sample_range *r)
+{
+    record_put_u64(to, r->first);
+    record_put_u64(to + 8, r->count);
+    record_put_u64(to + 16, r->cuts);
+    return to + STATE_RANGE;
+}
+
+size_t sampler_state_save(const struct sampler *s,
+                          const struct sample_range *held, size_t n, void *out)
+{
+    unsigned char *start = out, *to = start + STATE_HEAD;
+
+    for (size_t i = s->head; i != s->tail; i++)
+        to = put_range(to, &s->returned[i & (s->capacity - 1)]);
+    for (size_t i = 0; i < n; i++) {
+        if (held[i].count)
+            to = put_range(to, &held[i]);
+    }
+    size_t bytes = (size_t)(to - start);
+    record_put_u64(start, s->epoch);
+    record_put_u64(start + 8, s->fresh);
+    record_put_u64(start + 16, (bytes - STATE_HEAD) / STATE_RANGE);
+    return bytes;
+}
+
+/* All that came back was once taken from the fresh part. */
+static bool check_state(const struct sampler *s, const unsigned char *in,
+                        size_t bytes)
+{
+    uint64_t fresh, total = 0;
+
+    if (bytes < STATE_HEAD || (bytes - STATE_HEAD) % STATE_RANGE ||
+        record_get_u64(in + 16) != (bytes - STATE_HEAD) / STATE_RANGE)
+        return false;
+    fresh = record_get_u64(in + 8);
+    for (size_t at = STATE_HEAD; at < bytes; at += STATE_RANGE) {
+        uint64_t first = record_get_u64(in + at);
+        uint64_t count = record_get_u64(in + at + 8);
+        if (!count || first > fresh || count > fresh - first)
+            return false;
+        total += count;
+        if (total > fresh)
+            return false;
+    }
+    return fresh <= s->opt.n_samples || s->opt.sampler == DSGD_SAMPLER_NONE;
+}
+
+enum dsgd_err sampler_state_load(struct sampler *s, const void *in,
+                                 size_t bytes, struct dsgd_error *err)
+{
+    const unsigned char *from = in;
+
+    if (!check_state(s, from, bytes))
+        return error_set(err, DSGD_E_FORMAT,
+                         "its queue of samples is not one of %llu samples",
+                         (unsigned long long)s->opt.n_samples);
+    size_t n = (bytes - STATE_HEAD) / STATE_RANGE, capacity = s->capacity;
+    while (capacity < n + s->capacity) /* room for what comes back as well */
+        capacity *= 2;
+    struct sample_range *ring = calloc(capacity, sizeof *ring);
+    if (!ring)
+        return error_set(err, DSGD_E_NOMEM, "sampler: no memory");
+    free(s->returned);
+    s->returned = ring;
+    s->capacity = capacity;
+    s->epoch = record_get_u64(from);
+    s->fresh = record_get_u64(from + 8);
+    s->head = s->returned_samples = 0;
+    for (s->tail = 0; s->tail < n; s->tail++) {
+        const unsigned char *at = from + STATE_HEAD + s->tail * STATE_RANGE;
+        ring[s->tail] =
+            (struct sample_range){.first = record_get_u64(at),
+                                  .count = record_get_u64(at + 8),
+                                  .cuts = (uint32_t)record_get_u64(at + 16)};
+        s->returned_samples += ring[s->tail].count;
+    }
+    return DSGD_OK;
 }

@@ -37,13 +37,38 @@ void sampler_destroy(struct sampler *s);
 bool sampler_assign(struct sampler *s, const bool *able, const bool *prefer,
                     struct sample_range *range);
 
-/* Say what became of a range: its first `samples` were contributed. */
+/* Say what became of a range, or of a part of one that was settled in parts:
+ * its first `samples` were contributed. */
 void sampler_settle(struct sampler *s, const struct sample_range *range,
                     uint64_t samples);
+
+/* Samples of this epoch that are with no worker; UINT64_MAX with sampler
+ * NONE. */
+uint64_t sampler_left(const struct sampler *s);
+
+/* There is room to settle ranges in more than one part. */
+bool sampler_may_split(const struct sampler *s);
 
 /* All ranges are settled and the queue is empty: starts the next epoch and
  * returns true. */
 bool sampler_epoch_end(struct sampler *s);
 uint64_t sampler_epoch(const struct sampler *s);
+
+/* Somebody else hands ranges out: only count the epochs. */
+void sampler_skip(struct sampler *s, bool epoch_end);
+
+/* The queue, for a checkpoint at a step boundary.
+ *   held  in   [n] ranges that are not settled then; saved as if they came back
+ *   out   out  [sampler_state_most(s, n)] bytes
+ * No allocation.  Returns the bytes written. */
+size_t sampler_state_most(const struct sampler *s, size_t n);
+size_t sampler_state_save(const struct sampler *s,
+                          const struct sample_range *held, size_t n, void *out);
+
+/* Go on from a saved queue, before the first sampler_assign; other workers and
+ * another batch than those that it was saved under are fine.
+ * Errors: DSGD_E_FORMAT (not a queue of this data set), DSGD_E_NOMEM. */
+enum dsgd_err sampler_state_load(struct sampler *s, const void *in,
+                                 size_t bytes, struct dsgd_error *err);
 
 #endif

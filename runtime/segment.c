@@ -36,7 +36,6 @@ static bool layout(struct seg_header *h, size_t ring_bytes)
     if (ring_slots < least)
         ring_slots = least;
     h->ring_slots = (uint32_t)ring_slots;
-    h->slot_bufs = 1;
     h->grad_stride = stride;
     if (__builtin_mul_overflow(row, ring_slots, &ring) ||
         __builtin_mul_overflow(row, (size_t)h->n_local * h->slot_bufs, &slots))
@@ -61,18 +60,18 @@ static void set_views(struct segment *s, void *base, size_t bytes)
     s->means = (void *)((char *)base + s->h->off_means);
 }
 
-static enum dsgd_err no_space(const struct seg_header *h, int fd, int error,
-                              struct dsgd_error *err)
+static enum dsgd_err no_space(const struct seg_file *file, size_t bytes,
+                              int error, struct dsgd_error *err)
 {
     struct statvfs fs;
     double free_mb = 0;
-    if (fstatvfs(fd, &fs) == 0)
+    if (fstatvfs(file->fd, &fs) == 0)
         free_mb = (double)fs.f_bavail * (double)fs.f_bsize / 1e6;
     return error_set(err, DSGD_E_NOSPACE,
-                     "/dev/shm: no room for %.1f MB of shared memory (%.1f MB "
+                     "%s: no room for %.1f MB of shared memory (%.1f MB "
                      "free): %s; make it larger (mount -o remount,size=… "
                      "/dev/shm) or lower DSGD_RING_BYTES",
-                     (double)h->bytes / 1e6, free_mb, strerror(error));
+                     file->name, (double)bytes / 1e6, free_mb, strerror(error));
 }
 
 static int open_random(char *name)
@@ -90,72 +89,106 @@ static int open_random(char *name)
     return -1;
 }
 
-enum dsgd_err segment_create(uint32_t n_local, size_t grad_elems,
-                             size_t ring_bytes, struct segment *s, char *name,
-                             struct dsgd_error *err)
+static enum dsgd_err map(const struct seg_file *file, size_t bytes, void **base,
+                         struct dsgd_error *err)
 {
-    struct seg_header h = {
-        .magic = SEGMENT_MAGIC, .n_local = n_local, .grad_elems = grad_elems};
+    *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file->fd,
+                 file->at);
+    if (*base == MAP_FAILED)
+        return error_set(err, DSGD_E_NOMEM, "%s: mmap of %zu bytes: %s",
+                         file->name, bytes, strerror(errno));
+    return DSGD_OK;
+}
+
+enum dsgd_err segment_create_at(const struct seg_file *file, uint32_t n_local,
+                                size_t grad_elems, uint32_t slot_bufs,
+                                size_t ring_bytes, struct segment *s,
+                                struct dsgd_error *err)
+{
+    struct seg_header h = {.magic = SEGMENT_MAGIC,
+                           .n_local = n_local,
+                           .grad_elems = grad_elems,
+                           .slot_bufs = slot_bufs};
+    void *base;
+
     memset(s, 0, sizeof *s);
-    if (n_local < 1 || grad_elems < 1 || !layout(&h, ring_bytes))
+    if (n_local < 1 || grad_elems < 1 || slot_bufs < 1 ||
+        !layout(&h, ring_bytes))
         return error_set(err, DSGD_E_RANGE,
                          "shared memory: %u workers with %zu floats each are "
                          "out of range",
                          n_local, grad_elems);
-    int fd = open_random(name);
-    if (fd < 0)
-        return error_set(err, DSGD_E_IO, "/dev/shm: %s", strerror(errno));
-    int error = posix_fallocate(fd, 0, (off_t)h.bytes);
-    void *base = MAP_FAILED;
-    enum dsgd_err rc = DSGD_OK;
-    if (error) {
-        rc = no_space(&h, fd, error, err);
-    } else {
-        base = mmap(NULL, h.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-        if (base == MAP_FAILED)
-            rc = error_set(err, DSGD_E_NOMEM, "shared memory: mmap: %s",
-                           strerror(errno));
-    }
-    close(fd);
-    if (rc != DSGD_OK) {
-        shm_unlink(name);
+    int error = posix_fallocate(file->fd, file->at, (off_t)h.bytes);
+    if (error)
+        return no_space(file, h.bytes, error, err);
+    enum dsgd_err rc = map(file, h.bytes, &base, err);
+    if (rc != DSGD_OK)
         return rc;
-    }
     memcpy(base, &h, sizeof h);
     set_views(s, base, h.bytes);
+    return DSGD_OK;
+}
+
+enum dsgd_err segment_create(uint32_t n_local, size_t grad_elems,
+                             uint32_t slot_bufs, size_t ring_bytes,
+                             struct segment *s, char *name,
+                             struct dsgd_error *err)
+{
+    struct seg_file file = {.name = "/dev/shm"};
+
+    memset(s, 0, sizeof *s);
+    file.fd = open_random(name);
+    if (file.fd < 0)
+        return error_set(err, DSGD_E_IO, "/dev/shm: %s", strerror(errno));
+    enum dsgd_err rc = segment_create_at(&file, n_local, grad_elems, slot_bufs,
+                                         ring_bytes, s, err);
+    close(file.fd);
+    if (rc != DSGD_OK)
+        shm_unlink(name);
+    return rc;
+}
+
+enum dsgd_err segment_attach_at(const struct seg_file *file, struct segment *s,
+                                struct dsgd_error *err)
+{
+    struct stat st;
+    void *base;
+
+    memset(s, 0, sizeof *s);
+    if (fstat(file->fd, &st) != 0 || st.st_uid != geteuid() ||
+        st.st_size < file->at ||
+        (size_t)(st.st_size - file->at) < sizeof(struct seg_header))
+        return error_set(err, DSGD_E_FORMAT,
+                         "%s is not this user's dsgd segment", file->name);
+    size_t bytes = (size_t)(st.st_size - file->at);
+    enum dsgd_err rc = map(file, bytes, &base, err);
+    if (rc != DSGD_OK)
+        return rc;
+    struct seg_header *h = base;
+    if (h->magic != SEGMENT_MAGIC || h->bytes != bytes) {
+        munmap(base, bytes);
+        return error_set(err, DSGD_E_FORMAT,
+                         "%s is not a dsgd segment of this version",
+                         file->name);
+    }
+    set_views(s, base, bytes);
     return DSGD_OK;
 }
 
 enum dsgd_err segment_attach(const char *name, struct segment *s,
                              struct dsgd_error *err)
 {
-    struct stat st;
+    char path[SEGMENT_NAME + 16];
+    struct seg_file file = {.name = path};
+
     memset(s, 0, sizeof *s);
-    int fd = shm_open(name, O_RDWR | O_NOFOLLOW, 0);
-    if (fd < 0)
-        return error_set(err, DSGD_E_IO, "/dev/shm%s: %s", name,
-                         strerror(errno));
-    if (fstat(fd, &st) != 0 || st.st_uid != geteuid() ||
-        (size_t)st.st_size < sizeof(struct seg_header)) {
-        close(fd);
-        return error_set(err, DSGD_E_FORMAT,
-                         "/dev/shm%s is not this user's dsgd segment", name);
-    }
-    size_t bytes = (size_t)st.st_size;
-    void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    close(fd);
-    if (base == MAP_FAILED)
-        return error_set(err, DSGD_E_NOMEM, "/dev/shm%s: mmap: %s", name,
-                         strerror(errno));
-    struct seg_header *h = base;
-    if (h->magic != SEGMENT_MAGIC || h->bytes != bytes) {
-        munmap(base, bytes);
-        return error_set(err, DSGD_E_FORMAT,
-                         "/dev/shm%s is not a dsgd segment of this version",
-                         name);
-    }
-    set_views(s, base, bytes);
-    return DSGD_OK;
+    snprintf(path, sizeof path, "/dev/shm%s", name);
+    file.fd = shm_open(name, O_RDWR | O_NOFOLLOW, 0);
+    if (file.fd < 0)
+        return error_set(err, DSGD_E_IO, "%s: %s", path, strerror(errno));
+    enum dsgd_err rc = segment_attach_at(&file, s, err);
+    close(file.fd);
+    return rc;
 }
 
 void segment_unlink(const char *name)
@@ -200,6 +233,55 @@ void segment_post(struct segment *s, uint32_t worker,
     atomic_store(&w->event_head, head + 1);
     if (atomic_load(&s->h->agg_asleep))
         sys_futex_ring(&s->h->agg_bell);
+}
+
+/* The last gradient that a worker gave, or NULL: its latest events are still in
+ * the queue's memory. */
+static const struct seg_event *last_given(const struct seg_worker *w)
+{
+    uint64_t head = atomic_load(&w->event_head);
+
+    for (uint64_t i = 1; i <= SEGMENT_EVENTS && i <= head; i++) {
+        const struct seg_event *e = &w->events[(head - i) % SEGMENT_EVENTS];
+        if (e->kind == SEG_EVENT_COMMIT && e->value)
+            return e;
+    }
+    return NULL;
+}
+
+/* What a worker gave may still be summed: the one that takes its place goes on
+ * where it would have.  With two buffers that is the other one, whose gradient
+ * is in no sum later than that of the last step given; it may have ended before
+ * it turned to it. */
+static void hold_given(const struct segment *s, struct seg_worker *w)
+{
+    const struct seg_event *given = last_given(w);
+
+    if (!given)
+        return;
+    if (given->step > atomic_load(&w->hold_step))
+        atomic_store(&w->hold_step, given->step);
+    if (s->h->slot_bufs > 1)
+        atomic_store(&w->buf, !given->buf);
+}
+
+void segment_bury(struct segment *s, uint32_t worker, uint64_t value)
+{
+    struct seg_worker *w = &s->workers[worker];
+    struct seg_event died = {
+        .kind = SEG_EVENT_DIED, .at_ns = sys_now_ns(), .value = value};
+
+    hold_given(s, w);
+    segment_unpin(s, worker);
+    atomic_store(&w->applied, 0); /* it has no state to give */
+    atomic_store(&w->give_state, 0);
+    if (atomic_load(&s->h->state.pid) == atomic_load(&w->pid))
+        atomic_store(&s->h->state.step, 0);
+    if (atomic_load(&s->h->checkpoint.pid) == atomic_load(&w->pid))
+        atomic_store(&s->h->checkpoint.step, 0);
+    atomic_store(&w->exit, SEG_EXIT_DIED);
+    atomic_store(&w->pid, 0);
+    segment_post(s, worker, &died);
 }
 
 bool segment_take(struct segment *s, uint32_t worker, struct seg_event *event)

@@ -27,10 +27,21 @@
 #define SEGMENT_EVENTS 32 /* of a worker, a power of two */
 #define SEGMENT_NAME   64
 
+/* What somebody asks of the coordinator, bits. */
+enum seg_request {
+    SEG_REQUEST_CHECKPOINT = 1, /* a checkpoint at the next boundary */
+    SEG_REQUEST_END = 2         /* … and to end the run with it */
+};
+
 enum seg_run { SEG_RUNNING = 0, SEG_ENDED = 1, SEG_BROKEN = 2 };
 
 /* Who ends a worker's process: the one that gets there first. */
-enum seg_exit { SEG_EXIT_NONE = 0, SEG_EXIT_OWN = 1, SEG_EXIT_REAPED = 2 };
+enum seg_exit {
+    SEG_EXIT_NONE = 0,
+    SEG_EXIT_OWN = 1,
+    SEG_EXIT_REAPED = 2,
+    SEG_EXIT_DIED = 3 /* before its time; see segment_bury */
+};
 
 enum seg_event_kind {
     SEG_EVENT_READY = 1,    /* waits for step `step` to start */
@@ -39,8 +50,14 @@ enum seg_event_kind {
     SEG_EVENT_CHECKSUM = 4, /* after step `step` the state sums to value */
     SEG_EVENT_BEHIND = 5,   /* the ring no longer has step `step` */
     SEG_EVENT_RESYNCED = 6, /* took the state after step `step` */
-    SEG_EVENT_LEAVE = 7     /* gives no more */
+    SEG_EVENT_LEAVE = 7,    /* gives no more */
+    SEG_EVENT_DIED = 8      /* its process has ended: value, see below */
 };
+
+/* The value of DIED: a status of wait(2), and these. */
+#define SEG_DIED_STATUS UINT64_C(0xffffffff)
+#define SEG_DIED_OOM    (UINT64_C(1) << 32) /* for want of memory */
+#define SEG_DIED_FINAL  (UINT64_C(1) << 33) /* no other takes its place */
 
 struct seg_event {
     uint32_t kind;
@@ -48,6 +65,8 @@ struct seg_event {
     uint64_t step;
     uint64_t at_ns; /* CLOCK_MONOTONIC of this node */
     uint64_t value; /* COMMIT: samples; CHECKSUM: the checksum */
+    uint32_t buf;   /* COMMIT: where the sum lies */
+    uint32_t unused;
 };
 
 /* A copy of the registered state, in a memfd that the owner keeps open: read
@@ -65,8 +84,11 @@ struct seg_worker {
     _Atomic uint64_t applied;                /* last mean applied */
     _Atomic uint64_t life_ns;                /* last sign of life */
     _Atomic uint32_t done, total;            /* progress from dsgd_poll */
+    _Atomic uint32_t buf;                    /* of the gradient to come */
     _Atomic uint32_t exit;                   /* enum seg_exit */
     _Atomic int32_t pid;
+    _Atomic uint64_t hold_step; /* its slot is not written before this step
+                                   is published */
 
     alignas(64) _Atomic uint64_t event_tail; /* written by the aggregator */
     /* Share of step assign_step; assign_step is written last. */
@@ -82,6 +104,7 @@ struct seg_mean {
     uint64_t epoch, samples;
     uint32_t contributors;
     uint32_t epoch_end;
+    uint32_t checkpoint; /* one is made of the state after it */
     double lr_scale;
 };
 
@@ -96,10 +119,19 @@ struct seg_header {
     _Atomic uint64_t started;               /* last step that may begin */
     _Atomic uint32_t run;                   /* enum seg_run */
     _Atomic uint64_t progress_steps, progress_samples, progress_ns;
+    _Atomic uint64_t state_bytes;             /* registered by its workers */
     alignas(64) _Atomic uint32_t worker_bell; /* futex */
     alignas(64) _Atomic uint32_t agg_bell;    /* futex */
     _Atomic uint32_t agg_asleep;
     struct seg_state state;
+    _Atomic uint64_t resumed;   /* the step the run goes on after; 0: none */
+    _Atomic uint32_t request;   /* enum seg_request, set by workers */
+    _Atomic uint32_t preempted; /* the run was ended early, at a checkpoint */
+    /* On the coordinator's node: the first worker to have applied this step's
+     * mean, and no later one, sets it to 0 and copies its state for the
+     * checkpoint; the coordinator clears checkpoint.step once it has it. */
+    _Atomic uint64_t checkpoint_due;
+    struct seg_state checkpoint;
     char broken[256]; /* why, once run == SEG_BROKEN */
 };
 
@@ -111,9 +143,18 @@ struct segment {
     size_t bytes;
 };
 
+/* Where a segment lies: a file, from an offset on. */
+struct seg_file {
+    int fd;
+    off_t at;         /* a multiple of the page size */
+    const char *name; /* for messages */
+};
+
 /* Create a segment under a random name in /dev/shm, 0600, every page reserved.
  *   n_local     in   >= 1
  *   grad_elems  in   >= 1
+ *   slot_bufs   in   gradients a worker, 1 or 2: with 2 it turns to the other
+ *                    after each commit, and the last one can still be summed
  *   ring_bytes  in   means to keep; at least n_local + 2 of them are kept
  *   s           out
  *   name        out  [SEGMENT_NAME], for segment_attach; segment_unlink it
@@ -121,13 +162,22 @@ struct segment {
  * Errors: DSGD_E_NOSPACE (the text names the size and the remedy), DSGD_E_IO,
  * DSGD_E_RANGE (the sizes overflow). */
 enum dsgd_err segment_create(uint32_t n_local, size_t grad_elems,
-                             size_t ring_bytes, struct segment *s, char *name,
+                             uint32_t slot_bufs, size_t ring_bytes,
+                             struct segment *s, char *name,
                              struct dsgd_error *err);
+
+/* The same in an open file, whose size becomes at + s->bytes. */
+enum dsgd_err segment_create_at(const struct seg_file *file, uint32_t n_local,
+                                size_t grad_elems, uint32_t slot_bufs,
+                                size_t ring_bytes, struct segment *s,
+                                struct dsgd_error *err);
 
 /* Map a segment of this user.  Errors: DSGD_E_IO, DSGD_E_FORMAT (not a segment,
  * or another user's). */
 enum dsgd_err segment_attach(const char *name, struct segment *s,
                              struct dsgd_error *err);
+enum dsgd_err segment_attach_at(const struct seg_file *file, struct segment *s,
+                                struct dsgd_error *err);
 void segment_unlink(const char *name);
 void segment_detach(struct segment *s); /* s->h == NULL is fine */
 
@@ -138,6 +188,12 @@ float *segment_slot(const struct segment *s, uint32_t worker, uint32_t buf);
  * queue is full, which only an aggregator that is stopped can make it. */
 void segment_post(struct segment *s, uint32_t worker,
                   const struct seg_event *event);
+
+/* In the place of a worker whose process has ended: take back what it held (a
+ * pin, a copy of the state) and post DIED, so that another process can take
+ * its place.
+ *   value  in  of the event */
+void segment_bury(struct segment *s, uint32_t worker, uint64_t value);
 
 /* Aggregator's side: take the oldest event of a worker. */
 bool segment_take(struct segment *s, uint32_t worker, struct seg_event *event);

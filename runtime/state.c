@@ -70,6 +70,13 @@ void state_announce(struct seg_state *box, const struct state_copy *c,
     atomic_store(&box->step, step + 1);
 }
 
+void state_retract(struct seg_state *box, const struct state_copy *c)
+{
+    if (atomic_load(&box->pid) == (int32_t)getpid() &&
+        atomic_load(&box->fd) == c->fd)
+        atomic_store(&box->step, 0);
+}
+
 enum dsgd_err state_open(const struct seg_state *box, size_t bytes,
                          struct state_copy *c, uint64_t *step,
                          struct dsgd_error *err)
@@ -84,6 +91,9 @@ enum dsgd_err state_open(const struct seg_state *box, size_t bytes,
     if (fd < 0)
         return error_set(err, DSGD_E_IO, "state: %s: %s", path,
                          strerror(errno));
+    if (fstat(fd, &st) == 0 && bytes == SIZE_MAX &&
+        st.st_size >= (off_t)sizeof(struct state_head))
+        bytes = (size_t)st.st_size - sizeof(struct state_head);
     if (fstat(fd, &st) != 0 ||
         (size_t)st.st_size != sizeof(struct state_head) + bytes) {
         close(fd);

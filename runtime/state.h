@@ -34,8 +34,12 @@ void state_drop(struct state_copy *c);
 void state_announce(struct seg_state *box, const struct state_copy *c,
                     uint64_t step);
 
+/* Announce nothing any more, if it is c that is announced. */
+void state_retract(struct seg_state *box, const struct state_copy *c);
+
 /* Open what a box announces.
- *   step  out  the last mean that the copy contains
+ *   bytes  in   its size, SIZE_MAX: any
+ *   step   out  the last mean that the copy contains
  * Errors: DSGD_E_IO (its owner is gone, or has just announced another),
  * DSGD_E_FORMAT (its size is not `bytes`). */
 enum dsgd_err state_open(const struct seg_state *box, size_t bytes,

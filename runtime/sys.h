@@ -8,6 +8,9 @@
 /* CLOCK_MONOTONIC in nanoseconds; no system call. */
 uint64_t sys_now_ns(void);
 
+/* Processor time of this process, seconds. */
+double sys_cpu_s(void);
+
 /* Sleep until *word differs from seen, a wake-up, a signal, or timeout_ns has
  * passed (UINT64_MAX: no limit).  Works across processes that share the page.
  */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "error.h"
+#include "train_threads.h"
 
 void train_gemm(bool trans_a, bool trans_b, int m, int n, int k, const float *a,
                 const float *b, float beta, float *c)
@@ -99,4 +100,21 @@ enum dsgd_err train_blas_check(train_gemm_fn *gemm, struct dsgd_error *err)
     }
     free(work);
     return rc;
+}
+
+static bool is_set(const char *name)
+{
+    const char *text = getenv(name);
+
+    return text && strtol(text, NULL, 10) > 0;
+}
+
+size_t train_blas_threads(void)
+{
+    struct train_cpus cpus;
+
+    train_threads_look(&cpus);
+    if (!is_set("OPENBLAS_NUM_THREADS") && !is_set("OMP_NUM_THREADS"))
+        openblas_set_num_threads((int)train_threads_share(&cpus));
+    return (size_t)openblas_get_num_threads();
 }

@@ -3,6 +3,7 @@
 #define DSGD_TRAIN_BLAS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "dsgd_error.h"
 
@@ -28,5 +29,9 @@ train_gemm_fn train_gemm_ref;
  * Local, about ten milliseconds.  Errors: DSGD_E_NUMERIC (the text names the
  * shape, OpenBLAS's kernel and OPENBLAS_CORETYPE), DSGD_E_NOMEM. */
 enum dsgd_err train_blas_check(train_gemm_fn *gemm, struct dsgd_error *err);
+
+/* Look around and set the threads of OpenBLAS, unless OPENBLAS_NUM_THREADS or
+ * OMP_NUM_THREADS is set.  Returns the number in use. */
+size_t train_blas_threads(void);
 
 #endif

@@ -17,6 +17,7 @@ struct loop {
     size_t n; /* parameters; the gradient has one element more, the loss */
     double straggle; /* take so many times as long */
     bool untested;   /* means were applied since the last test */
+    bool stepped;    /* at least once: not resumed at the run's end */
     bool diverged;
     struct dsgd_error *err;
 };
@@ -74,6 +75,25 @@ void train_job_free(struct train_job *job)
     memset(job, 0, sizeof *job);
 }
 
+_Static_assert(sizeof(((struct dsgd_options *)0)->checkpoint_dir) ==
+                   TRAIN_CHECKPOINT_DIR,
+               "the command line's limit");
+
+/* What the command line says of checkpoints wins over the environment. */
+static void checkpoint_options(const struct train_options *opt,
+                               struct dsgd_options *run)
+{
+    if (opt->checkpoint_dir)
+        snprintf(run->checkpoint_dir, sizeof run->checkpoint_dir, "%s",
+                 opt->checkpoint_dir);
+    if (opt->checkpoint_steps != UINT64_MAX)
+        run->checkpoint_steps = opt->checkpoint_steps;
+    if (opt->checkpoint_keep != UINT64_MAX)
+        run->checkpoint_keep = (size_t)opt->checkpoint_keep;
+    if (!isnan(opt->checkpoint_minutes))
+        run->checkpoint_minutes = opt->checkpoint_minutes;
+}
+
 void train_job_options(const struct train_job *job, struct dsgd_options *run)
 {
     const struct train_options *opt = job->opt;
@@ -85,6 +105,9 @@ void train_job_options(const struct train_job *job, struct dsgd_options *run)
     run->batch = opt->batch;
     run->epochs = opt->epochs;
     run->max_steps = opt->max_steps;
+    checkpoint_options(opt, run);
+    snprintf(run->identity, sizeof run->identity, "%s, seed %" PRIu64,
+             train_model_name(opt->model), opt->seed);
     snprintf(run->program, sizeof run->program, "dsgd-train");
     snprintf(run->description, sizeof run->description,
              "%s, %zu parameters, batch %" PRIu64 ", lr %g, momentum %g, %s, "
@@ -272,6 +295,7 @@ enum dsgd_err train_run(struct dsgd *d, struct train_job *job,
         .err = err,
     };
     struct dsgd_step step;
+    struct dsgd_progress progress;
 
     *everywhere = false;
     enum dsgd_err rc = register_state(&l);
@@ -279,14 +303,22 @@ enum dsgd_err train_run(struct dsgd *d, struct train_job *job,
         return rc;
     do {
         rc = dsgd_step_begin(d, &step);
-        if (rc == DSGD_OK)
+        if (rc == DSGD_OK) {
+            if (!l.stepped && step.index > 1) {
+                dsgd_progress(d, &progress);
+                train_report_resume(report, &progress);
+            }
+            l.stepped = true;
             rc = take_step(&l, &step);
+        }
     } while (rc == DSGD_OK);
     if (rc != DSGD_END) {
         *everywhere = l.diverged;
         return l.diverged ? rc : error_set(err, rc, "%s", dsgd_error_text(d));
     }
-    if (l.untested)
+    dsgd_progress(d, &progress);
+    bool resumed_at_end = progress.steps && !l.stepped;
+    if ((l.untested || resumed_at_end) && !progress.preempted)
         report_test(&l);
     return DSGD_OK;
 }

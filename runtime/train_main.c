@@ -7,13 +7,13 @@
 #include <unistd.h>
 
 #include "dsgd_mpi.h"
+#include "dsgd_names.h"
 #include "error.h"
 #include "train_agree.h"
 #include "train_blas.h"
 #include "train_loop.h"
 #include "train_options.h"
 #include "train_report.h"
-#include "train_threads.h"
 
 /* A worker of the run. */
 struct worker {
@@ -23,6 +23,7 @@ struct worker {
     struct train_report *report; /* of rank 0 */
     size_t threads;
     int rank;
+    bool launched; /* by dsgd-run: there is no MPI here */
 };
 
 static void complain(const struct dsgd_error *err)
@@ -37,11 +38,17 @@ static void warn(void *context, const char *text)
     fprintf(stderr, "dsgd-train: warning: %s\n", text);
 }
 
+static void note(void *context, const char *text)
+{
+    (void)context;
+    fprintf(stderr, "dsgd-train: %s\n", text);
+}
+
 /* Before MPI knows: is this the one of several tasks that may speak? */
 static bool is_speaker(void)
 {
-    static const char *const names[] = {"PMIX_RANK", "OMPI_COMM_WORLD_RANK",
-                                        "SLURM_PROCID"};
+    static const char *const names[] = {DSGD_RUN_RANK, "PMIX_RANK",
+                                        "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"};
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         const char *rank = getenv(names[i]);
@@ -54,7 +61,7 @@ static bool is_speaker(void)
 /* Everything that a rank does on its own before the run. */
 static enum dsgd_err prepare(struct worker *w, struct dsgd_error *err)
 {
-    w->threads = train_threads_apply();
+    w->threads = train_blas_threads();
     enum dsgd_err rc = train_blas_check(train_gemm, err);
     if (rc == DSGD_OK)
         rc = dsgd_options_init(&w->run, err);
@@ -63,6 +70,7 @@ static enum dsgd_err prepare(struct worker *w, struct dsgd_error *err)
     if (rc == DSGD_OK) {
         train_job_options(&w->job, &w->run);
         w->run.warn = warn;
+        w->run.note = note;
         if (w->rank == 0)
             rc = train_report_open(&w->opt, &w->job.schedule, &w->report, err);
     }
@@ -88,8 +96,16 @@ static enum dsgd_err write_report(struct worker *w, const struct dsgd *d,
     return rc;
 }
 
+/* One verdict on what every rank has prepared.  dsgd-run ends the others. */
+static enum dsgd_err agree(const struct worker *w, enum dsgd_err mine,
+                           struct dsgd_error *err)
+{
+    return w->launched ? mine : train_agree(MPI_COMM_WORLD, mine, err);
+}
+
 /* The run is open: train, report, close.  An error that this rank alone knows
- * of ends the job here: the others would wait for it. */
+ * of ends the job here: the others would wait for it.  Under dsgd-run it ends
+ * this worker, and another process takes its place. */
 static enum dsgd_err work(struct worker *w, struct dsgd *d,
                           struct dsgd_error *err)
 {
@@ -100,11 +116,16 @@ static enum dsgd_err work(struct worker *w, struct dsgd *d,
         struct dsgd_error text = *err;
         error_set(err, rc, "rank %d: %.480s", w->rank, text.text);
         complain(err);
+        if (w->launched)
+            _exit((int)rc);
         MPI_Abort(MPI_COMM_WORLD, (int)rc);
     }
     if (rc == DSGD_OK)
         rc = write_report(w, d, err);
     enum dsgd_err closed = dsgd_close(d);
+    if (rc == DSGD_OK && closed == DSGD_E_PREEMPTED)
+        return error_set(err, closed,
+                         "ended early, at a checkpoint: start again to go on");
     if (rc == DSGD_OK && closed != DSGD_OK) {
         rc =
             error_set(err, closed,
@@ -115,18 +136,43 @@ static enum dsgd_err work(struct worker *w, struct dsgd *d,
     return rc;
 }
 
+static void find_rank(struct worker *w)
+{
+    uint32_t rank;
+
+    w->launched = dsgd_launched(&rank, NULL);
+    if (w->launched)
+        w->rank = (int)rank;
+    else
+        MPI_Comm_rank(MPI_COMM_WORLD, &w->rank);
+}
+
+/* Of what all find wrong one speaks. */
+static void complain_first(const struct worker *w, enum dsgd_err rc,
+                           const struct dsgd_error *err)
+{
+    bool each =
+        w->launched && rc != DSGD_E_PREEMPTED; /* which all live to see */
+    const char *local = each ? getenv(DSGD_RUN_LOCAL_RANK) : NULL;
+
+    if (local && strcmp(local, "0") != 0)
+        sleep(1); /* dsgd-run ends the node's workers with the first */
+    if (each || w->rank == 0)
+        complain(err);
+}
+
 static enum dsgd_err run(struct worker *w, struct dsgd_error *err)
 {
     struct dsgd *d;
 
-    MPI_Comm_rank(MPI_COMM_WORLD, &w->rank);
-    enum dsgd_err rc = train_agree(MPI_COMM_WORLD, prepare(w, err), err);
+    find_rank(w);
+    enum dsgd_err rc = agree(w, prepare(w, err), err);
     if (rc == DSGD_OK)
         rc = dsgd_mpi_open(MPI_COMM_WORLD, &w->run, &d, err);
     if (rc == DSGD_OK)
         rc = work(w, d, err);
-    if (rc != DSGD_OK && w->rank == 0)
-        complain(err);
+    if (rc != DSGD_OK)
+        complain_first(w, rc, err);
     train_report_close(w->report, NULL, NULL);
     train_job_free(&w->job);
     return rc;

@@ -1,5 +1,6 @@
 #include "train_options.h"
 
+#include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,6 +53,14 @@ static const struct option_row table[] = {
      "write a JSON summary; -: to standard output"},
     {"loss-curve", "FILE", OPTION_TEXT, AT(loss_curve), 0, 0, NULL, NULL,
      "write a CSV line a step"},
+    {"checkpoint-dir", "DIR", OPTION_TEXT, AT(checkpoint_dir), 0, 0, NULL, NULL,
+     "keep checkpoints there, and go on from them"},
+    {"checkpoint-steps", "N", OPTION_COUNT, AT(checkpoint_steps), 0, 1e12, NULL,
+     NULL, "one every N steps; 0: not by steps"},
+    {"checkpoint-minutes", "M", OPTION_REAL, AT(checkpoint_minutes), 0, 1e6,
+     NULL, NULL, "one every M minutes; 0: not by time"},
+    {"checkpoint-keep", "K", OPTION_COUNT, AT(checkpoint_keep), 1, 1e6, NULL,
+     NULL, "keep the last K"},
     {"straggle", "RANK:FACTOR,...", OPTION_TEXT, AT(straggle), 0, 0, NULL, NULL,
      "testing aid: take FACTOR times as long"},
     {"help", NULL, OPTION_FLAG, AT(help), 0, 0, NULL, NULL,
@@ -101,17 +110,31 @@ static enum dsgd_err check_straggle(const char *text, struct dsgd_error *err)
     return DSGD_OK;
 }
 
+static enum dsgd_err check_checkpoint_dir(const char *text,
+                                          struct dsgd_error *err)
+{
+    if (strlen(text) < TRAIN_CHECKPOINT_DIR)
+        return DSGD_OK;
+    return error_set(err, DSGD_E_USAGE,
+                     "--checkpoint-dir: \"%.60s…\" is longer than %d bytes",
+                     text, TRAIN_CHECKPOINT_DIR - 1);
+}
+
 enum dsgd_err train_options_parse(int argc, char **argv,
                                   struct train_options *out,
                                   struct dsgd_error *err)
 {
-    struct train_options opt = {0};
+    struct train_options opt = {.checkpoint_steps = UINT64_MAX,
+                                .checkpoint_keep = UINT64_MAX,
+                                .checkpoint_minutes = NAN};
     enum dsgd_err rc = option_table_defaults(&options, &opt, err);
 
     for (int at = 1; at < argc && rc == DSGD_OK;)
         rc = option_table_read(&options, argc, argv, &at, &opt, err);
     if (rc == DSGD_OK && opt.straggle)
         rc = check_straggle(opt.straggle, err);
+    if (rc == DSGD_OK && opt.checkpoint_dir)
+        rc = check_checkpoint_dir(opt.checkpoint_dir, err);
     if (rc == DSGD_OK)
         *out = opt;
     return rc;

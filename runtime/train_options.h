@@ -11,6 +11,8 @@
 #include "train_net.h"
 #include "train_optim.h"
 
+enum { TRAIN_CHECKPOINT_DIR = 256 }; /* as in struct dsgd_options */
+
 struct train_options {
     const char *data;
     enum train_model model;
@@ -20,10 +22,13 @@ struct train_options {
     double lr, momentum, warmup_epochs;
     enum train_schedule schedule;
     enum progress_mode progress;
-    const char *summary;    /* file, "-" for standard output, NULL: none */
-    const char *loss_curve; /* file, NULL: none */
-    const char *straggle;   /* RANK:FACTOR,…, NULL: nobody */
-    bool help, version;     /* asked for: the rest is not to be used */
+    const char *summary;        /* file, "-" for standard output, NULL: none */
+    const char *loss_curve;     /* file, NULL: none */
+    const char *straggle;       /* RANK:FACTOR,…, NULL: nobody */
+    const char *checkpoint_dir; /* NULL: as the environment says, as … */
+    uint64_t checkpoint_steps, checkpoint_keep; /* … UINT64_MAX */
+    double checkpoint_minutes;                  /* … and NaN */
+    bool help, version; /* asked for: the rest is not to be used */
 };
 
 /* Read a command line.

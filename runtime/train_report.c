@@ -86,6 +86,13 @@ enum dsgd_err train_report_open(const struct train_options *opt,
     return DSGD_OK;
 }
 
+void train_report_resume(struct train_report *r,
+                         const struct dsgd_progress *progress)
+{
+    if (r)
+        r->before = r->last = *progress;
+}
+
 static double rate(uint64_t samples, double seconds)
 {
     return seconds > 0 ? (double)samples / seconds : 0;

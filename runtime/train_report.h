@@ -34,6 +34,10 @@ enum dsgd_err train_report_open(const struct train_options *opt,
                                 struct train_report **report,
                                 struct dsgd_error *err);
 
+/* The run goes on from a checkpoint, with so much done. */
+void train_report_resume(struct train_report *report,
+                         const struct dsgd_progress *progress);
+
 /* A mean was applied.
  *   counters  in  with this mean counted
  *   loss      in  mean training loss over the contributing samples

@@ -1,6 +1,5 @@
 #include "train_threads.h"
 
-#include <cblas.h>
 #include <limits.h>
 #include <sched.h>
 #include <stdio.h>
@@ -158,11 +157,12 @@ static size_t affinity_count(void)
     return (size_t)CPU_COUNT_S(sizeof set, set);
 }
 
-size_t train_threads_apply(void)
+void train_threads_look(struct train_cpus *cpus)
 {
     long online = sysconf(_SC_NPROCESSORS_ONLN);
     const char *list = getenv("SLURM_STEP_TASKS_PER_NODE");
-    struct train_cpus cpus = {
+
+    *cpus = (struct train_cpus){
         .online = online > 0 ? (size_t)online : 1,
         .affinity = affinity_count(),
         .on_node = env_count("SLURM_CPUS_ON_NODE"),
@@ -170,11 +170,7 @@ size_t train_threads_apply(void)
         .tasks_on_node = env_count("OMPI_COMM_WORLD_LOCAL_SIZE"),
         .quota = train_threads_quota("/proc/self/cgroup", "/sys/fs/cgroup"),
     };
-
-    if (!cpus.tasks_on_node)
-        cpus.tasks_on_node =
+    if (!cpus->tasks_on_node)
+        cpus->tasks_on_node =
             train_threads_tasks(list, env_count("SLURM_NODEID"));
-    if (!env_count("OPENBLAS_NUM_THREADS") && !env_count("OMP_NUM_THREADS"))
-        openblas_set_num_threads((int)train_threads_share(&cpus));
-    return (size_t)openblas_get_num_threads();
 }

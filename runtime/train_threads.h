@@ -1,4 +1,4 @@
-/* How many threads OpenBLAS gets: this task's share of what is allocated. */
+/* How many threads a worker gets: its share of what is allocated. */
 #ifndef DSGD_TRAIN_THREADS_H
 #define DSGD_TRAIN_THREADS_H
 
@@ -32,8 +32,8 @@ size_t train_threads_tasks(const char *list, size_t node);
  * Returns 0: no quota. */
 double train_threads_quota(const char *membership, const char *root);
 
-/* Look around and set the threads of OpenBLAS, unless the user has set
- * OPENBLAS_NUM_THREADS or OMP_NUM_THREADS.  Returns the number in use. */
-size_t train_threads_apply(void);
+/* Look around: what this process can know.
+ *   cpus  out */
+void train_threads_look(struct train_cpus *cpus);
 
 #endif

@@ -16,7 +16,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #include <stdlib.h>
 #include <string.h>
 
-enum { FUZZ_BYTES = 1 << 16 };
+enum { FUZZ_BYTES = 1 << 17 };
 
 static uint64_t fuzz_state = 88172645463325252u;
 

@@ -56,10 +56,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 #ifndef DSGD_LIBFUZZER
 int main(int argc, char **argv)
 {
-    static const char *const seeds[] = {
-        "",          "full",         "static:12",    "static:90%",
-        "static:.5", "static:1e-3%", "replay:/a/b",  "cutoff=static:3",
-        "min=12",    "model=/m",     "window_ms=20", "record_dir=/var/spool/d"};
+    static const char *const seeds[] = {"",
+                                        "full",
+                                        "static:12",
+                                        "static:90%",
+                                        "static:.5",
+                                        "static:1e-3%",
+                                        "replay:/a/b",
+                                        "cutoff=static:3",
+                                        "min=12",
+                                        "model=/m",
+                                        "window_ms=20",
+                                        "record_dir=/var/spool/d",
+                                        "late=carry",
+                                        "lr_scale=sqrt",
+                                        "max_cut_share=12.5%"};
 
     if (argc > 1) {
         fuzz_files(argc, argv);

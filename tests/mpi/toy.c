@@ -1,13 +1,15 @@
 /* A training with known answers, for tests under mpirun and srun.
  *
  *     toy [-e epochs] [-b batch] [-n samples] [-g floats] [-s RANK:SECONDS]…
- *         [-t SECONDS] [-p] [-x RANK:STEP] [-q]
+ *         [-t SECONDS] [-p] [-r SEED] [-x RANK:STEP] [-q]
  *
  * Each sample i adds 1 to element i % floats of the gradient, so that the sum
- * of mean * samples over all steps counts how often each residue was used.
+ * of mean * samples over the steps of an epoch counts how often each residue
+ * was used in it.
  * -s makes a rank sleep that long in each step (in 8 pieces, polling with -p);
- * -t is everybody's time; -x raises SIGSTOP in a rank at a step.  Rank 0 prints
- * what it saw; every rank prints a checksum of its state. */
+ * -t is everybody's time; -r makes both of them random: some steps take up to
+ * 40 times as long, some poll, some give half of their share; -x raises SIGSTOP in a rank at a step.  Rank 0
+ * prints what it saw; every rank prints a checksum of its state. */
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -23,14 +25,33 @@ struct plan {
     double base_s;
     uint64_t epochs, batch, samples;
     size_t floats;
-    bool poll, quiet;
+    bool poll, quiet, random;
+    uint64_t seed;
     long stop_rank, stop_step;
+};
+
+/* What a rank knows of the training: registered, as it is a function of the
+ * means. */
+struct view {
+    size_t floats;
+    float *state;
+    double *seen;          /* of each residue in this epoch */
+    double most_over;      /* how often one was used too often */
+    double most_under;     /* … and too seldom */
+    double scaled_samples; /* sum of lr_scale * samples */
+    uint64_t epochs;       /* that ended */
 };
 
 static void warn(void *context, const char *text)
 {
     (void)context;
     fprintf(stderr, "toy: warning: %s\n", text);
+}
+
+static void note(void *context, const char *text)
+{
+    (void)context;
+    fprintf(stderr, "toy: %s\n", text);
 }
 
 static void nap(double seconds)
@@ -50,7 +71,7 @@ static int parse(int argc, char **argv, struct plan *p)
                        .samples = 1000,
                        .floats = 1000,
                        .stop_rank = -1};
-    while ((c = getopt(argc, argv, "e:b:n:g:s:t:px:q")) != -1) {
+    while ((c = getopt(argc, argv, "e:b:n:g:s:t:pr:x:q")) != -1) {
         switch (c) {
         case 'e':
             p->epochs = strtoull(optarg, NULL, 10);
@@ -76,6 +97,10 @@ static int parse(int argc, char **argv, struct plan *p)
         case 'p':
             p->poll = true;
             break;
+        case 'r':
+            p->random = true;
+            p->seed = strtoull(optarg, NULL, 10);
+            break;
         case 'q':
             p->quiet = true;
             break;
@@ -90,30 +115,91 @@ static int parse(int argc, char **argv, struct plan *p)
     return 0;
 }
 
+static uint64_t mix(uint64_t x)
+{
+    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+    return x ^ x >> 31;
+}
+
+/* How often a step takes its time, whether it polls, and how many of its pieces
+ * it does. */
+static double draw(struct dsgd *d, const struct plan *p, uint64_t step,
+                   bool *poll, int *pieces)
+{
+    uint64_t x = mix(mix(p->seed + step) + dsgd_rank(d));
+    unsigned percent = (unsigned)(x >> 32) % 100;
+
+    *poll = p->poll;
+    if (!p->random)
+        return 1;
+    *poll = x & 1;
+    if ((x >> 8) % 16 == 0)
+        *pieces /= 2;
+    return percent < 70 ? 1 : percent < 90 ? 3 : percent < 98 ? 10 : 40;
+}
+
+/* Add samples from..to of a share. */
+static void add_samples(const struct plan *p, const struct dsgd_step *step,
+                        uint64_t from, uint64_t to, float *grad)
+{
+    for (uint64_t i = from; i < to; i++) {
+        uint64_t sample =
+            dsgd_shuffle(1, step->epoch, p->samples, step->first_sample + i);
+        grad[sample % p->floats] += 1;
+    }
+}
+
 /* Compute a share: sleep, and count the samples.  Returns how many were done.
  */
 static uint64_t compute(struct dsgd *d, const struct plan *p,
                         const struct dsgd_step *step, float *grad)
 {
     enum { PIECES = 8 };
-    double whole = p->base_s + p->time_s[dsgd_rank(d)];
+    bool poll;
+    int pieces = PIECES;
+    double whole = (p->base_s + p->time_s[dsgd_rank(d)]) *
+                   draw(d, p, step->index, &poll, &pieces);
+    uint64_t done = 0;
 
     memset(grad, 0, p->floats * sizeof *grad);
-    for (int piece = 0; piece < PIECES && step->n_samples; piece++) {
+    for (int piece = 1; piece <= pieces && step->n_samples; piece++) {
+        uint64_t to = step->n_samples * (uint64_t)piece / PIECES;
         nap(whole / PIECES);
-        if (p->poll && dsgd_poll(d, piece + 1, PIECES) == DSGD_ABANDON)
-            return step->n_samples * (uint64_t)(piece + 1) / PIECES;
+        add_samples(p, step, done, to, grad);
+        done = to;
+        if (poll && dsgd_poll(d, (uint64_t)piece, PIECES) == DSGD_ABANDON)
+            break;
     }
-    for (uint64_t i = 0; i < step->n_samples; i++) {
-        uint64_t sample =
-            dsgd_shuffle(1, step->epoch, p->samples, step->first_sample + i);
-        grad[sample % p->floats] += 1;
-    }
-    return step->n_samples;
+    return done;
 }
 
-static enum dsgd_err train(struct dsgd *d, const struct plan *p, float *state,
-                           double *seen)
+/* Compare what was used in an epoch with each sample being used once. */
+static void end_epoch(const struct plan *p, struct view *v)
+{
+    for (size_t i = 0; i < v->floats; i++) {
+        double want =
+            (double)(p->samples / v->floats + (i < p->samples % v->floats));
+        v->most_over = fmax(v->most_over, v->seen[i] - want);
+        v->most_under = fmax(v->most_under, want - v->seen[i]);
+        v->seen[i] = 0;
+    }
+    v->epochs++;
+}
+
+static void apply(const struct plan *p, const struct dsgd_mean *m,
+                  struct view *v)
+{
+    for (size_t i = 0; i < v->floats; i++) {
+        v->state[i] -= .01f * (float)m->lr_scale * m->grad[i];
+        v->seen[i] += (double)m->grad[i] * (double)m->samples;
+    }
+    v->scaled_samples += m->lr_scale * (double)m->samples;
+    if (m->epoch_end)
+        end_epoch(p, v);
+}
+
+static enum dsgd_err train(struct dsgd *d, const struct plan *p, struct view *v)
 {
     struct dsgd_step step;
     struct dsgd_mean m;
@@ -129,12 +215,8 @@ static enum dsgd_err train(struct dsgd *d, const struct plan *p, float *state,
         if (rc != DSGD_OK)
             return rc;
         while ((rc = dsgd_next_mean(d, &m)) == DSGD_OK || rc == DSGD_RESYNCED) {
-            if (rc == DSGD_RESYNCED)
-                continue;
-            for (size_t i = 0; i < p->floats; i++) {
-                state[i] -= .01f * m.grad[i];
-                seen[i] += (double)m.grad[i] * (double)m.samples;
-            }
+            if (rc == DSGD_OK)
+                apply(p, &m, v);
         }
         if (rc != DSGD_UP_TO_DATE && rc != DSGD_EPOCH_END)
             return rc;
@@ -149,19 +231,6 @@ static uint64_t checksum(const void *data, size_t bytes)
     for (size_t i = 0; i < bytes; i++)
         h = (h ^ p[i]) * UINT64_C(1099511628211);
     return h;
-}
-
-/* The largest deviation from every sample being used once an epoch. */
-static double deviation(const struct plan *p, const double *seen)
-{
-    double worst = 0;
-    for (size_t i = 0; i < p->floats; i++) {
-        double want =
-            (double)(p->samples / p->floats + (i < p->samples % p->floats)) *
-            (double)p->epochs;
-        worst = fmax(worst, fabs(seen[i] - want));
-    }
-    return worst;
 }
 
 static int fail(const char *what, const char *text, enum dsgd_err rc)
@@ -191,6 +260,7 @@ int main(int argc, char **argv)
     opt.batch = p.batch;
     opt.epochs = p.epochs;
     opt.warn = warn;
+    opt.note = note;
     rc = dsgd_mpi_open(MPI_COMM_WORLD, &opt, &d, &err);
     if (rc != DSGD_OK) {
         int rank;
@@ -200,28 +270,35 @@ int main(int argc, char **argv)
         MPI_Finalize();
         return (int)rc;
     }
-    float *state = calloc(p.floats, sizeof *state);
-    double *seen = calloc(p.floats, sizeof *seen);
-    if (!state || !seen)
+    struct view v = {.floats = p.floats};
+    v.state = calloc(p.floats, sizeof *v.state);
+    v.seen = calloc(p.floats, sizeof *v.seen);
+    if (!v.state || !v.seen)
         return DSGD_E_NOMEM;
-    dsgd_register(d, state, p.floats * sizeof *state, &err);
-    dsgd_register(d, seen, p.floats * sizeof *seen, &err);
-    rc = train(d, &p, state, seen);
+    dsgd_register(d, v.state, p.floats * sizeof *v.state, &err);
+    dsgd_register(d, v.seen, p.floats * sizeof *v.seen, &err);
+    dsgd_register(d, &v.most_over, 3 * sizeof v.most_over + sizeof v.epochs,
+                  &err);
+    rc = train(d, &p, &v);
     if (rc != DSGD_END)
         MPI_Abort(MPI_COMM_WORLD, fail("train", dsgd_error_text(d), rc));
     dsgd_progress(d, &progress);
     if (!p.quiet || dsgd_rank(d) == 0)
-        printf("rank %u state %016llx\n", dsgd_rank(d),
-               (unsigned long long)checksum(state, p.floats * sizeof *state));
+        printf(
+            "rank %u state %016llx\n", dsgd_rank(d),
+            (unsigned long long)checksum(v.state, p.floats * sizeof *v.state));
     if (dsgd_rank(d) == 0)
-        printf("steps %llu samples %llu deviation %.3f seconds %.3f\n",
+        printf("steps %llu samples %llu deviation %.3f over %.3f epochs %llu "
+               "scaled %.3f seconds %.3f\n",
                (unsigned long long)progress.steps,
-               (unsigned long long)progress.unique_samples, deviation(&p, seen),
+               (unsigned long long)progress.unique_samples,
+               fmax(v.most_over, v.most_under), v.most_over,
+               (unsigned long long)v.epochs, v.scaled_samples,
                progress.elapsed_s);
     fflush(stdout);
     rc = dsgd_close(d);
-    free(state);
-    free(seen);
+    free(v.state);
+    free(v.seen);
     dsgd_mpi_finalize(NULL);
     return (int)rc;
 }

@@ -75,14 +75,18 @@ show=$shared/show
 # --- srun ---
 
 in_job srun -N4 -l --dsgd-cutoff=static:3 --dsgd-min=2 --dsgd-model=m \
-    --dsgd-record=off "$show"
+    --dsgd-record=off --dsgd-late=carry --dsgd-partial=discard \
+    --dsgd-lr-scale=sqrt --dsgd-max-cuts=3 --dsgd-max-cut-share=20% "$show"
 see "srun: every node's task gets the cutoff" \
     '((rc == 0)) && count 4 DSGD_LAUNCH_CUTOFF=static:3'
 see "srun: and the other options" \
     'count 4 DSGD_LAUNCH_MIN=2 && count 4 DSGD_LAUNCH_MODEL=m &&
-    count 4 DSGD_LAUNCH_RECORD=off && count 4 DSGD_LAUNCH_VERSION=1'
+    count 4 DSGD_LAUNCH_RECORD=off && count 4 DSGD_LAUNCH_VERSION=1 &&
+    count 4 DSGD_LAUNCH_LATE=carry && count 4 DSGD_LAUNCH_PARTIAL=discard &&
+    count 4 DSGD_LAUNCH_LR_SCALE=sqrt && count 4 DSGD_LAUNCH_MAX_CUTS=3 &&
+    count 4 DSGD_LAUNCH_MAX_CUT_SHARE=20%'
 see "srun: and telemetry, and nothing else" \
-    'count 4 "DSGD_LAUNCH_TELEMETRY=1;" && count 24 DSGD'
+    'count 4 "DSGD_LAUNCH_TELEMETRY=1;" && count 44 DSGD'
 in_job srun -N1 "$show"
 see "srun without the option: nothing" 'has SLURM_PROCID && lacks DSGD'
 in_job env DSGD_CUTOFF=order DSGD_RULE=x srun -N1 "$show"
@@ -110,14 +114,16 @@ END
 in_job sbatch "$shared/bad.sh"
 see "#SBATCH --dsgd-cutoff=static:200% fails and says why" \
     '((rc == 255)) && has "\"static:200%\": the percentage must be"'
-for bad in --dsgd-cutoff=static:0 --dsgd-min=-1 --dsgd-model= --dsgd-record=; do
+for bad in --dsgd-cutoff=static:0 --dsgd-min=-1 --dsgd-model= --dsgd-record= \
+    --dsgd-late=never --dsgd-max-cut-share=0%; do
     in_job srun -N1 "$bad" true
     see "srun $bad fails and says why" \
         '((rc == 255)) && has "srun: error: ${bad%%=*}: \"${bad#*=}\""'
 done
 in_job srun --help
-for option in cutoff=MODE min=N model=FILE 'record=DIR|off'; do
-    see "srun --help knows --dsgd-$option" 'has "--dsgd-$option  "'
+for option in cutoff=MODE min=N model=FILE 'record=DIR|off' late=MODE \
+    partial=MODE lr-scale=MODE max-cuts=N max-cut-share=P%; do
+    see "srun --help knows --dsgd-$option" 'has "--dsgd-$option "'
 done
 
 # --- other ways to a step ---

@@ -1,4 +1,5 @@
 #include "cutoff.h"
+#include "rng.h"
 #include "tap.h"
 
 static void parse_bad(const char *text, const char *part)
@@ -131,6 +132,38 @@ static void order(void)
     cutoff_destroy(c);
 }
 
+static int ascending(const void *x, const void *y)
+{
+    double a = *(const double *)x, b = *(const double *)y;
+    return (a > b) - (a < b);
+}
+
+/* The median without sorting is that of sorting: with ties, in any order. */
+static void median(void)
+{
+    double seen[10 * 60];
+    struct rng rng;
+    int wrong = 0;
+
+    rng_seed(&rng, 5, 0);
+    for (size_t n = 1; n <= 60; n++) {
+        struct cutoff *c;
+        size_t count = 0;
+        make("full", n, 0, &c, NULL);
+        for (size_t row = 0; row < 1 + n % 10; row++) {
+            for (size_t w = 0; w < n; w++) {
+                seen[count] = 1 + (double)rng_below(&rng, n % 7 * 3 + 1);
+                cutoff_observe(c, w, seen[count++]);
+            }
+            cutoff_end(c);
+        }
+        qsort(seen, count, sizeof *seen, ascending);
+        wrong += !(fabs(cutoff_median_s(c) - seen[count / 2]) < 1e-4);
+        cutoff_destroy(c);
+    }
+    is_int(wrong, 0, "medians of windows of all sizes");
+}
+
 int main(void)
 {
     parse();
@@ -138,5 +171,6 @@ int main(void)
     create_bad("full", 5, DSGD_E_USAGE, "--dsgd-min: 5 is more than the 4");
     targets();
     order();
+    median();
     return done();
 }

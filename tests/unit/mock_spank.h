@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-enum { MOCK_ENV = 64, MOCK_OPTIONS = 8, MOCK_ITEMS = 64 };
+enum { MOCK_ENV = 64, MOCK_OPTIONS = 16, MOCK_ITEMS = 64 };
 
 struct mock_spank {
     spank_context_t context;

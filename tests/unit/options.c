@@ -18,6 +18,12 @@ static void clear(void)
     unsetenv(DSGD_MIN);
     unsetenv(DSGD_RECORD);
     unsetenv(DSGD_LATE);
+    unsetenv(DSGD_LAUNCH_LATE);
+    unsetenv(DSGD_PARTIAL);
+    unsetenv(DSGD_LR_SCALE);
+    unsetenv(DSGD_MAX_CUTS);
+    unsetenv(DSGD_MAX_CUT_SHARE);
+    unsetenv(DSGD_LAUNCH_DEFAULT_MAX_CUT_SHARE);
     unsetenv(DSGD_RING_BYTES);
     unsetenv(DSGD_HARD_TIMEOUT);
     setenv(DSGD_CONF, conf_path, 1);
@@ -54,6 +60,20 @@ static void precedence(void)
     is_str(opt.cutoff, "static:5", "the option over DSGD_CUTOFF");
     setenv(DSGD_CUTOFF, "", 1);
     is_int(dsgd_options_init(&opt, NULL), DSGD_OK, "an empty one is not set");
+    clear();
+    is_int(opt.late, DSGD_LATE_REQUEUE, "late samples are requeued");
+    is_int(opt.partial, DSGD_PARTIAL_AUTO, "as are parts, for that");
+    conf("Late=carry\nPartial=discard\nLrScale=sqrt\nMaxCuts=3\n"
+         "MaxCutShare=20%\n");
+    dsgd_options_init(&opt, NULL);
+    is_int(opt.late, DSGD_LATE_CARRY, "Late");
+    is_int(opt.partial, DSGD_PARTIAL_DISCARD, "Partial");
+    is_int(opt.lr_scale, DSGD_LR_SCALE_SQRT, "LrScale");
+    is_int((long long)opt.max_cuts, 3, "MaxCuts");
+    near(opt.max_cut_share, .2, 1e-12, "MaxCutShare");
+    setenv(DSGD_LATE, "drop", 1);
+    dsgd_options_init(&opt, NULL);
+    is_int(opt.late, DSGD_LATE_DROP, "DSGD_LATE over dsgd.conf");
     clear();
     conf("RecordDir=/records\n");
     setenv("USER", "ada", 1);
@@ -97,7 +117,16 @@ static void bad(void)
     refused(DSGD_LAUNCH_CUTOFF, "dynmic", "--dsgd-cutoff: \"dynmic\" is none");
     refused(DSGD_CUTOFF, "static:0", "DSGD_CUTOFF: \"static:0\"");
     refused(DSGD_MIN, "-1", "not a whole number");
-    refused(DSGD_LATE, "never", "requeue|drop");
+    refused(DSGD_LATE, "never", "requeue|drop|carry");
+    refused(DSGD_LATE, "requeue|drop", "requeue|drop|carry");
+    refused(DSGD_LAUNCH_LATE, "car", "--dsgd-late: \"car\" is none of");
+    refused(DSGD_PARTIAL, "requeue", "is none of discard|contribute");
+    refused(DSGD_LR_SCALE, "cube", "is none of none|linear|sqrt");
+    refused(DSGD_MAX_CUTS, "x", "DSGD_MAX_CUTS: \"x\" is not a whole number");
+    refused(DSGD_MAX_CUT_SHARE, "0%", "not a percentage");
+    refused(DSGD_MAX_CUT_SHARE, "nan%", "not a percentage");
+    refused(DSGD_LAUNCH_DEFAULT_MAX_CUT_SHARE, "20",
+            "plugstack.conf: max_cut_share: \"20\" is not a percentage");
     refused(DSGD_RING_BYTES, "64M", "DSGD_RING_BYTES: \"64M\"");
     refused(DSGD_HARD_TIMEOUT, "nan", "not a number of seconds");
     memset(wide, 'x', sizeof wide - 1);

@@ -113,6 +113,22 @@ static void test_others(void)
     check(OPTION_RECORD, "off", true);
     check(OPTION_RECORD, "records", true);
     check(OPTION_RECORD, NULL, false);
+    check(OPTION_LATE, "requeue", true);
+    check(OPTION_LATE, "carry", true);
+    check(OPTION_LATE, "carr", false);
+    check(OPTION_LATE, "requeue|drop", false);
+    check(OPTION_LATE, "", false);
+    check(OPTION_PARTIAL, "contribute", true);
+    check(OPTION_PARTIAL, "requeue", false);
+    check(OPTION_LR_SCALE, "sqrt", true);
+    check(OPTION_LR_SCALE, "cube", false);
+    check(OPTION_MAX_CUTS, "3", true);
+    check(OPTION_MAX_CUTS, "-3", false);
+    check(OPTION_MAX_CUT_SHARE, "12.5%", true);
+    check(OPTION_MAX_CUT_SHARE, "0%", false);
+    check(OPTION_MAX_CUT_SHARE, "101%", false);
+    check(OPTION_MAX_CUT_SHARE, "nan%", false);
+    check(OPTION_MAX_CUT_SHARE, "50", false);
 }
 
 static void test_set(void)
@@ -139,20 +155,27 @@ static void test_args(void)
 {
     struct plugin_args a;
     struct option_fault fault;
-    char *good[] = {
-        "cutoff=static:90%",          NULL,         "min=4", "model=/m",
-        "record_dir=/var/spool/dsgd", "window_ms=0"};
+    char *good[] = {"cutoff=static:90%",
+                    NULL,
+                    "min=4",
+                    "model=/m",
+                    "record_dir=/var/spool/dsgd",
+                    "window_ms=0",
+                    "late=carry",
+                    "max_cut_share=20%"};
 
     ok(plugin_args_read(0, NULL, &a, &fault), "no arguments");
     ok(!a.value[OPTION_CUTOFF].given && !a.record_dir[0], "off by default");
     is_int(a.window_ms, 20, "a window of 20 ms by default");
 
-    ok(plugin_args_read(6, good, &a, &fault), "good arguments");
+    ok(plugin_args_read(8, good, &a, &fault), "good arguments");
     is_str(a.value[OPTION_CUTOFF].text, "static:90%", "cutoff=");
     is_str(a.value[OPTION_MIN].text, "4", "min=");
     is_str(a.value[OPTION_MODEL].text, "/m", "model=");
     is_str(a.record_dir, "/var/spool/dsgd", "record_dir=");
     is_int(a.window_ms, 0, "window_ms=");
+    is_str(a.value[OPTION_LATE].text, "carry", "late=");
+    is_str(a.value[OPTION_MAX_CUT_SHARE].text, "20%", "max_cut_share=");
 }
 
 static void bad_arg(char *arg, const char *want)
@@ -181,6 +204,8 @@ static void test_bad_args(void)
             "plugstack.conf: cutoff: \"dynmic\" is none of full|");
     bad_arg("cutof=full", "plugstack.conf: \"cutof=full\" is none of cutoff=");
     bad_arg("cutoff", "plugstack.conf: \"cutoff\" is none of");
+    bad_arg("late=never", "\"never\" is none of requeue|drop|carry");
+    bad_arg("max-cuts=3", "plugstack.conf: \"max-cuts=3\" is none of cutoff=");
     bad_arg("record=", "plugstack.conf: record: \"\"");
     bad_arg("record_dir=spool", "give an absolute path");
     bad_arg(long_dir, "give an absolute path");

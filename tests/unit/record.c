@@ -50,6 +50,7 @@ static void check_facts(const struct record_read *r)
 
 static void check_other_rows(struct record_read *r)
 {
+    struct record_contribution part;
     struct record_late late;
     struct record_event event;
     struct dsgd_error err;
@@ -69,6 +70,11 @@ static void check_other_rows(struct record_read *r)
        "an event");
     is_str(event.text, "did not deliver", "its text");
     is_int(record_read_event(r, &event, &err), DSGD_END, "no more");
+    ok(record_read_contribution(r, &part, &err) == DSGD_OK && part.step == 8 &&
+           part.from == 7 && part.worker == 2 &&
+           part.first == 0xfedcba9876543u && part.samples == 31,
+       "a contribution");
+    is_int(record_read_contribution(r, &part, &err), DSGD_END, "no more");
     ok(record_read_checksum(r, &step, &worker, &value, &err) == DSGD_OK &&
            step == 9 && worker == 3 && value == 0xfedcba9876543210u,
        "a checksum of 64 bits");
@@ -89,6 +95,8 @@ static void test_round_trip(void)
     record_put_event(r, &(struct record_event){RECORD_EVENT_NODE_LOST, 6, -1, 2,
                                                6.5, "did not deliver"});
     record_put_checksum(r, 9, 3, 0xfedcba9876543210u);
+    record_put_contribution(
+        r, &(struct record_contribution){8, 7, 2, 0xfedcba9876543u, 31});
     ok(!record_warning(r, &err), "nothing to warn of");
     is_int(record_close(r, true, 77.5, 10, &err), DSGD_OK, "close");
     ok(stat(path, &st) == 0 && (st.st_mode & 07777) == 0600, "mode 0600");

@@ -229,6 +229,8 @@ static struct report *load_rows(void)
     record_put_late(r, &(struct record_late){1, 3, 6, 0, .5f});
     record_put_late(r, &(struct record_late){5, 3, 99, 0, 1}); /* known */
     record_put_late(r, &(struct record_late){6, 3, 99, 0, 1}); /* no step */
+    record_put_contribution(r, &(struct record_contribution){2, 1, 3, 0, 4});
+    record_put_contribution(r, &(struct record_contribution){5, 5, 3, 0, 2});
     record_put_event(
         r, &(struct record_event){RECORD_EVENT_BACK, 4, 3, 0, 104, ""});
     record_put_event(
@@ -265,8 +267,9 @@ static void test_figures(void)
     is_int((long long)w[3].late, 3, "late rows");
     near(w[3].duration_mean_s, (6 + 3 + 3) / 3., 1e-6,
          "a late duration counts, once");
-    near(w[3].samples, 17, 0, "samples");
-    near(w[3].unique_rate, 17. / 34, 1e-12, "unique rate");
+    near(w[3].samples, 4 + 2 + 10, 0, "samples: carried, a part, a batch");
+    is_int((long long)w[3].carried, 1, "carried");
+    near(w[3].unique_rate, 16. / 34, 1e-12, "unique rate");
     is_int((long long)w[3].last_step, 7, "last step");
     is_int((long long)w[3].resyncs, 1, "resyncs");
     /* Arrivals 1, 1, 2.5; from 1 on, worker 1 alone in steps 1 and 3, with

@@ -57,6 +57,61 @@ static void exactly_once(uint64_t n, uint64_t batch, uint32_t cut)
     free(used);
 }
 
+/* Two runs, the second with other workers, from the queue that the first left;
+ * what one worker holds is handed out again. */
+static void go_on(void)
+{
+    struct dsgd_options opt = {.n_samples = 500, .batch = 8};
+    struct sample_range range[WORKERS], held[WORKERS] = {{0}};
+    bool able[WORKERS] = {true, true, true, true, true, true, true};
+    bool contributed[WORKERS] = {false};
+    unsigned char state[4096];
+    uint8_t *used = calloc(500, 1);
+    struct sampler *s, *t;
+    int wrong = 0;
+
+    sampler_create(&opt, WORKERS, &s, NULL);
+    for (int i = 0; i < 4; i++)
+        step(s, able, 128, used, contributed);
+    sampler_assign(s, able, contributed, range);
+    for (int w = 0; w < WORKERS; w++) {
+        if (w == 3) {
+            held[w] = range[w];
+            continue;
+        }
+        for (uint64_t i = 0; i < range[w].count; i++)
+            used[range[w].first + i]++;
+        sampler_settle(s, &range[w], range[w].count);
+    }
+    ok(sampler_state_most(s, WORKERS) <= sizeof state, "room for the queue");
+    size_t bytes = sampler_state_save(s, held, WORKERS, state);
+    opt.batch = 5;
+    sampler_create(&opt, 2, &t, NULL);
+    is_int(sampler_state_load(t, state, bytes, NULL), DSGD_OK, "load a queue");
+    do {
+        sampler_assign(t, able, contributed, range);
+        for (int w = 0; w < 2; w++) {
+            for (uint64_t i = 0; i < range[w].count; i++)
+                used[range[w].first + i]++;
+            sampler_settle(t, &range[w], range[w].count);
+        }
+    } while (!sampler_epoch_end(t));
+    for (int i = 0; i < 500; i++)
+        wrong += used[i] != 1;
+    is_int(wrong, 0, "saved and loaded: each sample once");
+    is_int((long long)sampler_epoch(t), 1, "and the next epoch is 1");
+    is_int(sampler_state_load(t, state, bytes - 1, NULL), DSGD_E_FORMAT,
+           "a queue cut short");
+    opt.n_samples = 20;
+    sampler_destroy(t);
+    sampler_create(&opt, 2, &t, NULL);
+    is_int(sampler_state_load(t, state, bytes, NULL), DSGD_E_FORMAT,
+           "a queue of another data set");
+    sampler_destroy(s);
+    sampler_destroy(t);
+    free(used);
+}
+
 static void drop(void)
 {
     struct dsgd_options opt = {
@@ -104,6 +159,76 @@ static void cut_ranges(void)
     sampler_destroy(s);
 }
 
+/* A range in parts: one contributes later, the rest goes back at once. */
+static void parts(void)
+{
+    struct dsgd_options opt = {.n_samples = 20, .batch = 10};
+    const bool able[2] = {true, true};
+    struct sample_range range[2], rest;
+    struct sampler *s;
+
+    sampler_create(&opt, 2, &s, NULL);
+    is_int((long long)sampler_left(s), 20, "all are left");
+    sampler_assign(s, able, able, range);
+    is_int((long long)sampler_left(s), 0, "none is left");
+    sampler_settle(s, &range[0], 10);
+    rest = range[1];
+    rest.first += 4;
+    rest.count -= 4;
+    sampler_settle(s, &rest, 0);
+    is_int((long long)sampler_left(s), 6, "the rest is back");
+    ok(!sampler_epoch_end(s), "the epoch goes on");
+    range[1].count = 4;
+    struct sample_range kept = range[1];
+    sampler_assign(s, able, able, range);
+    is_int((long long)(range[0].count + range[1].count), 6, "the rest again");
+    is_int((long long)range[0].first, 14, "of the right samples");
+    sampler_settle(s, &range[0], range[0].count);
+    sampler_settle(s, &range[1], range[1].count);
+    ok(!sampler_epoch_end(s), "the epoch waits for the part");
+    sampler_settle(s, &kept, 4);
+    ok(sampler_epoch_end(s), "and ends with it");
+    sampler_destroy(s);
+}
+
+/* Worst case: of every range half goes back, then the other half. */
+static void may_split(void)
+{
+    enum { N = 3 };
+    struct dsgd_options opt = {.n_samples = 1 << 20, .batch = 1 << 16};
+    const bool able[N] = {true, true, true};
+    struct sample_range range[N];
+    struct sampler *s;
+    uint64_t samples = 0;
+    bool split = true;
+
+    sampler_create(&opt, N, &s, NULL);
+    for (int step = 0; step < 1000; step++) {
+        sampler_assign(s, able, able, range);
+        for (int w = 0; w < N; w++) {
+            struct sample_range rest = range[w];
+            if (sampler_may_split(s) && rest.count > 1) {
+                rest.first += rest.count / 2;
+                rest.count -= rest.count / 2;
+                range[w].count /= 2;
+                sampler_settle(s, &rest, 0);
+            }
+            split = split && sampler_may_split(s);
+            sampler_settle(s, &range[w], 0);
+        }
+    }
+    ok(!split, "ranges are not split without end");
+    while (!sampler_epoch_end(s)) {
+        sampler_assign(s, able, able, range);
+        for (int w = 0; w < N; w++) {
+            samples += range[w].count;
+            sampler_settle(s, &range[w], range[w].count);
+        }
+    }
+    is_int((long long)samples, 1 << 20, "and none is lost for it");
+    sampler_destroy(s);
+}
+
 static void bad(void)
 {
     struct dsgd_options opt = {.batch = 10};
@@ -147,8 +272,11 @@ int main(void)
     exactly_once(999, 16, 200);
     exactly_once(5, 16, 128);
     exactly_once(60000, 32, 100);
+    go_on();
     drop();
     cut_ranges();
+    parts();
+    may_split();
     bad();
     shuffle();
     return done();

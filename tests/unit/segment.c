@@ -14,7 +14,7 @@ static void lifecycle(void)
     char name[SEGMENT_NAME], path[96];
     struct stat st;
 
-    is_int(segment_create(3, 1000, 0, &a, name, &err), DSGD_OK, "create");
+    is_int(segment_create(3, 1000, 1, 0, &a, name, &err), DSGD_OK, "create");
     snprintf(path, sizeof path, "/dev/shm%s", name);
     ok(stat(path, &st) == 0 && (st.st_mode & 0777) == 0600, "mode 0600");
     is_int(a.h->ring_slots, 5, "at least a slot more than can be pinned");
@@ -36,11 +36,11 @@ static void bad(void)
     struct dsgd_error err;
     char name[SEGMENT_NAME], path[96];
 
-    is_int(segment_create(0, 10, 0, &s, name, &err), DSGD_E_RANGE,
+    is_int(segment_create(0, 10, 1, 0, &s, name, &err), DSGD_E_RANGE,
            "no workers");
-    is_int(segment_create(4, SIZE_MAX / 2, 0, &s, name, &err), DSGD_E_RANGE,
+    is_int(segment_create(4, SIZE_MAX / 2, 1, 0, &s, name, &err), DSGD_E_RANGE,
            "sizes that overflow");
-    is_int(segment_create(4, (size_t)1 << 40, 0, &s, name, &err),
+    is_int(segment_create(4, (size_t)1 << 40, 1, 0, &s, name, &err),
            DSGD_E_NOSPACE, "more than /dev/shm holds");
     has_str(err.text, "no room for", "the error names the size");
     has_str(err.text, "DSGD_RING_BYTES", "and a remedy");
@@ -63,7 +63,7 @@ static void events(void)
     char name[SEGMENT_NAME];
     bool in_order = true;
 
-    segment_create(2, 10, 0, &s, name, NULL);
+    segment_create(2, 10, 1, 0, &s, name, NULL);
     segment_unlink(name);
     ok(!segment_take(&s, 0, &got), "no event yet");
     for (int round = 0; round < 5; round++) {
@@ -83,6 +83,36 @@ static void events(void)
     segment_detach(&s);
 }
 
+/* The gradient that a dead worker gave is not overwritten by who takes its
+ * place. */
+static void burial(void)
+{
+    struct segment s;
+    struct seg_event e = {.kind = SEG_EVENT_COMMIT};
+    char name[SEGMENT_NAME];
+
+    for (uint32_t bufs = 1; bufs <= 2; bufs++) {
+        segment_create(2, 10, bufs, 0, &s, name, NULL);
+        segment_unlink(name);
+        atomic_store(&s.workers[1].pid, 1);
+        e.step = 7;
+        e.value = 3;
+        e.buf = bufs - 1;
+        atomic_store(&s.workers[1].buf, e.buf); /* died before it turned */
+        segment_post(&s, 1, &e);
+        segment_bury(&s, 1, 9);
+        ok(atomic_load(&s.workers[1].hold_step) == 7,
+           "of %u buffers: held until step 7", bufs);
+        is_int(atomic_load(&s.workers[1].buf), 0, "in the next buffer");
+        e.step = 8;
+        e.value = 0; /* nothing given */
+        segment_post(&s, 1, &e);
+        segment_bury(&s, 1, 9);
+        ok(atomic_load(&s.workers[1].hold_step) == 7, "and no longer");
+        segment_detach(&s);
+    }
+}
+
 static void publish(struct segment *s, uint64_t step)
 {
     uint32_t slot = segment_reserve(s);
@@ -96,7 +126,7 @@ static void pins(void)
     struct segment s;
     char name[SEGMENT_NAME];
 
-    segment_create(2, 10, 0, &s, name, NULL);
+    segment_create(2, 10, 1, 0, &s, name, NULL);
     segment_unlink(name);
     for (uint64_t t = 1; t <= 4; t++)
         publish(&s, t);
@@ -152,7 +182,7 @@ static void race(void)
     char name[SEGMENT_NAME];
     pthread_t thread;
 
-    segment_create(1, 1000, 0, &r.s, name, NULL);
+    segment_create(1, 1000, 1, 0, &r.s, name, NULL);
     segment_unlink(name);
     pthread_create(&thread, NULL, reader, &r);
     for (uint64_t t = 1; t <= 200000; t++) {
@@ -188,6 +218,7 @@ int main(void)
     lifecycle();
     bad();
     events();
+    burial();
     pins();
     race();
     clocks();

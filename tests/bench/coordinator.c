@@ -1,0 +1,323 @@
+/* What a coordinator can take: arrivals a second, the time to close a step, and
+ * memory, with thousands of simulated workers whose gradients are one number.
+ *
+ *     coordinator [-m MODEL] [WORKERS]...
+ *
+ * single: a message for each arrival, and a decision after each; node: all
+ * arrivals of a node of 40 in one message.  close: from the message that makes
+ * it close the step until the mean is complete, with all nodes' sums taken in.
+ */
+#include <malloc.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "coordinator.h"
+#include "launch.h"
+#include "rng.h"
+#include "segment.h"
+#include "timing.h"
+#include "transport.h"
+
+enum { PER_NODE = 40, STEPS = 60, WARM_UP = 15 };
+
+struct bench {
+    struct transport t; /* first */
+    struct segment seg;
+    struct node *node;
+    struct coordinator *c;
+    struct own_clock clock;
+    struct timing_model *model;
+    uint32_t n, n_nodes;
+    uint64_t step;
+    bool *asked; /* [n_nodes] for a sum */
+    uint32_t *attempt;
+    double now_s;
+    uint32_t *order; /* [n] of arrival */
+    float *duration; /* [n] */
+    float one;
+};
+
+static struct bench *running;
+
+double __wrap_own_clock_s(struct own_clock *clock);
+double __wrap_own_clock_s(struct own_clock *clock)
+{
+    (void)clock;
+    return running->now_s;
+}
+
+static bool control(struct transport *t, uint32_t node, const struct msg *m,
+                    const void *body, size_t bytes)
+{
+    struct bench *b = (struct bench *)t;
+
+    (void)body;
+    (void)bytes;
+    if (m->kind == MSG_CLOSE) {
+        b->asked[node] = true;
+        b->attempt[node] = m->attempt;
+    }
+    return true;
+}
+
+static bool always(struct transport *t, uint32_t node)
+{
+    (void)t;
+    (void)node;
+    return true;
+}
+
+static void bulk(struct transport *t, uint32_t node, const struct msg *m,
+                 const void *body, size_t bytes, const void *tail,
+                 size_t tail_bytes)
+{
+    (void)t;
+    (void)node;
+    (void)m;
+    (void)body;
+    (void)bytes;
+    (void)tail;
+    (void)tail_bytes;
+}
+
+static void release(struct transport *t, uint32_t node)
+{
+    (void)t;
+    (void)node;
+}
+
+static const struct transport_ops ops = {.control = control,
+                                         .bulk_idle = always,
+                                         .bulk = bulk,
+                                         .release = release,
+                                         .drained = always};
+
+static uint32_t node_of(uint32_t worker)
+{
+    return worker / PER_NODE;
+}
+
+static uint32_t on_node(const struct bench *b, uint32_t node)
+{
+    uint32_t left = b->n - node * PER_NODE;
+    return left < PER_NODE ? left : PER_NODE;
+}
+
+/* Node 0's sum reads the segment; the others' are answered at once. */
+static void answer_sums(struct bench *b)
+{
+    for (uint32_t i = 1; i < b->n_nodes; i++) {
+        struct msg m = {.kind = MSG_SUM,
+                        .count = 1,
+                        .step = b->step,
+                        .attempt = b->attempt[i]};
+        if (!b->asked[i])
+            continue;
+        b->asked[i] = false;
+        coordinator_sum(b->c, i, &m, &b->one);
+    }
+}
+
+static void send(struct bench *b, const uint32_t *worker, uint32_t count,
+                 enum seg_event_kind kind)
+{
+    struct msg_event e[PER_NODE];
+
+    for (uint32_t i = 0; i < count; i++)
+        e[i] = (struct msg_event){.worker = worker[i] % PER_NODE,
+                                  .kind = kind,
+                                  .step = b->step,
+                                  .value = 1,
+                                  .fraction = 1,
+                                  .duration_s = b->duration[worker[i]]};
+    coordinator_events(b->c, node_of(worker[0]), e, count, b->now_s);
+}
+
+static int by_duration(const void *x, const void *y)
+{
+    double a = running->duration[*(const uint32_t *)x];
+    double b = running->duration[*(const uint32_t *)y];
+    return (a > b) - (a < b);
+}
+
+static void draw(struct bench *b, struct rng *rng, bool single)
+{
+    for (uint32_t w = 0; w < b->n; w++) {
+        b->order[w] = w;
+        b->duration[w] = (float)(.5 * exp(.1 * rng_normal(rng)));
+    }
+    if (single)
+        qsort(b->order, b->n, sizeof *b->order, by_duration);
+}
+
+/* Time in the coordinator for one step.  Returns the arrivals it took in. */
+static uint32_t step(struct bench *b, struct rng *rng, bool single,
+                     double *arrive_s, double *close_s)
+{
+    uint32_t arrived = 0;
+    double start_s = b->now_s;
+
+    b->step = node_published(b->node) + 1;
+    draw(b, rng, single);
+    while (arrived < b->n && node_published(b->node) < b->step) {
+        uint32_t first = b->order[arrived];
+        uint32_t count = single ? 1 : on_node(b, node_of(first));
+        b->now_s = start_s + (double)b->duration[first];
+        uint64_t began = sys_now_ns();
+        send(b, &b->order[arrived], count, SEG_EVENT_COMMIT);
+        arrived += count;
+        while (coordinator_tick(b->c, b->now_s))
+            answer_sums(b);
+        double took_s = (double)(sys_now_ns() - began) * 1e-9;
+        if (node_published(b->node) < b->step)
+            *arrive_s += took_s;
+        else
+            *close_s = took_s;
+    }
+    return arrived;
+}
+
+/* Everybody is ready for the first step. */
+static void begin(struct bench *b)
+{
+    uint32_t all[PER_NODE];
+
+    b->step = 1;
+    for (uint32_t i = 0; i < b->n_nodes; i++) {
+        for (uint32_t l = 0; l < on_node(b, i); l++)
+            all[l] = i * PER_NODE + l;
+        send(b, all, on_node(b, i), SEG_EVENT_READY);
+    }
+    while (coordinator_tick(b->c, b->now_s))
+        ;
+}
+
+static bool make(struct bench *b, const char *cutoff, const char *model)
+{
+    struct dsgd_options opt = {.grad_elems = 1,
+                               .sampler = DSGD_SAMPLER_RANGES,
+                               .n_samples = (uint64_t)1 << 40,
+                               .batch = 1};
+    struct cutoff_spec spec;
+    char name[SEGMENT_NAME];
+    uint32_t *worker_node = calloc(b->n, sizeof *worker_node);
+    struct dsgd_error err = {""};
+
+    snprintf(opt.cutoff, sizeof opt.cutoff, "%s", cutoff);
+    snprintf(opt.model, sizeof opt.model, "%s", model ? model : "");
+    for (uint32_t w = 0; worker_node && w < b->n; w++)
+        worker_node[w] = node_of(w);
+    enum dsgd_err rc =
+        worker_node ? launch_check(&opt, &spec, &err) : DSGD_E_NOMEM;
+    if (rc == DSGD_OK)
+        rc = launch_model(&opt, &spec, &b->model, &err);
+    if (rc == DSGD_OK)
+        rc = segment_create(PER_NODE, 1, 1, 0, &b->seg, name, &err);
+    if (rc == DSGD_OK) {
+        segment_unlink(name);
+        rc = node_create(&b->seg, &b->node, &err);
+    }
+    struct coordinator_config config = {.opt = &opt,
+                                        .cutoff = &spec,
+                                        .n_workers = b->n,
+                                        .n_nodes = b->n_nodes,
+                                        .worker_node = worker_node,
+                                        .model = b->model,
+                                        .node = b->node,
+                                        .transport = &b->t,
+                                        .clock = &b->clock};
+    size_t before = mallinfo2().uordblks + mallinfo2().hblkhd;
+    if (rc == DSGD_OK)
+        rc = coordinator_create(&config, &b->c, &err);
+    if (rc != DSGD_OK)
+        fprintf(stderr, "coordinator: %s\n", err.text);
+    else
+        printf("| %6u | %5u | %-10s | %7.1f ", b->n, b->n_nodes, cutoff,
+               (double)(mallinfo2().uordblks + mallinfo2().hblkhd - before) /
+                   1e6);
+    free(worker_node);
+    return rc == DSGD_OK;
+}
+
+static int ascending(const void *x, const void *y)
+{
+    double a = *(const double *)x, b = *(const double *)y;
+    return (a > b) - (a < b);
+}
+
+static void measure(struct bench *b)
+{
+    struct rng rng;
+
+    rng_seed(&rng, 1, 0);
+    begin(b);
+    for (int single = 0; single < 2; single++) {
+        double arrive_s = 0, close_s[STEPS] = {0}, ignored = 0;
+        uint64_t arrivals = 0;
+        for (int i = 0; i < WARM_UP; i++)
+            step(b, &rng, single, &ignored, &ignored);
+        for (int i = 0; i < STEPS; i++)
+            arrivals += step(b, &rng, single, &arrive_s, &close_s[i]);
+        qsort(close_s, STEPS, sizeof *close_s, ascending);
+        printf("| %9.0f | %7.2f | %7.2f ", (double)arrivals / arrive_s,
+               1e3 * close_s[STEPS / 2], 1e3 * close_s[STEPS - 1]);
+    }
+    printf("|\n");
+    fflush(stdout);
+}
+
+static bool bench(uint32_t n, const char *cutoff, const char *model)
+{
+    struct bench b = {.t.ops = &ops, .n = n, .now_s = 1, .one = 1};
+
+    running = &b;
+    b.n_nodes = (n + PER_NODE - 1) / PER_NODE;
+    b.asked = calloc(b.n_nodes, sizeof *b.asked);
+    b.attempt = calloc(b.n_nodes, sizeof *b.attempt);
+    b.order = calloc(n, sizeof *b.order);
+    b.duration = calloc(n, sizeof *b.duration);
+    bool good = b.asked && b.attempt && b.order && b.duration &&
+                make(&b, cutoff, model);
+    if (good)
+        measure(&b);
+    coordinator_destroy(b.c);
+    node_destroy(b.node);
+    segment_detach(&b.seg);
+    timing_model_free(b.model);
+    free(b.asked);
+    free(b.attempt);
+    free(b.order);
+    free(b.duration);
+    return good;
+}
+
+int main(int argc, char **argv)
+{
+    static const char *const cutoff[] = {"full", "static:90%", "order",
+                                         "dynamic"};
+    static char first[] = "2175", second[] = "10000";
+    char *usual[] = {first, second, NULL}, **n = usual;
+    const char *model = NULL;
+    int c;
+
+    while ((c = getopt(argc, argv, "m:")) != -1) {
+        if (c != 'm')
+            return 2;
+        model = optarg;
+    }
+    if (optind < argc)
+        n = argv + optind;
+    printf("| workers | nodes | cutoff     | memory, MB | node: arrivals/s "
+           "| close, ms | worst | single: arrivals/s | close, ms | worst |\n"
+           "| --: | --: | --- | --: | --: | --: | --: | --: | --: | --: |\n");
+    for (; *n; n++) {
+        for (int i = 0; i < (model ? 4 : 3); i++) {
+            if (!bench((uint32_t)strtoul(*n, NULL, 10), cutoff[i], model))
+                return 1;
+        }
+    }
+    return 0;
+}

@@ -1,0 +1,39 @@
+/* A coordinator among simulated nodes and workers, in virtual time: workers are
+ * slow, poll or do not, stop and go on; nodes freeze and thaw.  What the
+ * coordinator publishes is checked: a worker's gradient counts its samples.
+ *
+ * The program is linked with -Wl,--wrap=own_clock_s. */
+#ifndef DSGD_TESTS_CLUSTER_SIM_H
+#define DSGD_TESTS_CLUSTER_SIM_H
+
+#include "coordinator.h"
+#include "dsgd.h"
+
+struct cluster_spec {
+    struct dsgd_options opt; /* grad_elems is set to n_samples */
+    uint32_t n_nodes, per_node;
+    uint64_t seed;
+    double step_s;   /* of an ordinary batch */
+    double slow;     /* probability of one that takes 3 to 30 times as long */
+    double less;     /* … of handing over fewer samples than were given */
+    double stop_s;   /* a worker is stopped that often, on average; 0: never */
+    double freeze_s; /* … a node but the first is frozen */
+    double freeze_in_sum; /* probability that a node freezes when asked for its
+                             sum */
+    double limit_s;       /* virtual time after which it is called a hang */
+};
+
+struct cluster_result {
+    bool ended; /* false: it hung */
+    uint64_t steps, epochs, samples;
+    uint64_t doubled; /* samples that contributed twice to an epoch */
+    uint64_t missing; /* … or never */
+    uint64_t carried; /* samples beyond the shares of those in time */
+    uint64_t empty;   /* steps of no samples */
+    double time_s;    /* virtual */
+};
+
+/* Run it to its end.  Returns false when it could not be set up. */
+bool cluster_run(const struct cluster_spec *spec, struct cluster_result *r);
+
+#endif
