@@ -11,7 +11,7 @@
 #include "error.h"
 #include "message.h"
 #include "node_load.h"
-#include "state.h"
+#include "state_transfer.h"
 #include "sys.h"
 #include "timing.h"
 
@@ -44,9 +44,14 @@ struct aggregator {
     bool sum_waits;  /* to be sent */
     uint8_t *stuck;  /* [n_local] */
     float *silent_s; /* [n_local] */
-    struct state_copy incoming;
+    struct state_receiver incoming;
     struct state_copy state; /* what this aggregator announced */
     bool wants_state;
+    uint64_t seen_state;  /* announced when a worker was last behind */
+    bool gives_state;     /* to the coordinator */
+    uint64_t gives_least; /* … of that step or a later one */
+    double ask_s;         /* own clock, when a worker is asked again */
+    struct state_sender outgoing;
     uint64_t resumed; /* the step after which a checkpoint is announced */
     uint32_t request; /* of workers, to be passed on */
 
@@ -64,7 +69,8 @@ void aggregator_destroy(struct aggregator *a)
     timing_model_free(a->model);
     node_destroy(a->node);
     node_load_free(a->load);
-    state_drop(&a->incoming);
+    state_drop(&a->incoming.copy);
+    state_drop(&a->outgoing.copy);
     state_drop(&a->state);
     free(a->events);
     free(a->sum);
@@ -81,7 +87,7 @@ enum dsgd_err aggregator_create(struct aggregator_config *config,
     *out = NULL;
     if (!a)
         return error_set(err, DSGD_E_NOMEM, "aggregator: no memory");
-    a->incoming.fd = a->state.fd = -1;
+    a->incoming.copy.fd = a->outgoing.copy.fd = a->state.fd = -1;
     a->h = config->seg->h;
     a->index = config->node_index;
     own_clock_init(&a->clock);
@@ -159,17 +165,22 @@ static bool send(struct aggregator *a, const struct msg *m, const void *body,
 }
 
 /* A worker's ring no longer has what it lacks: another worker of the node
- * copies its state, or else the coordinator is asked for one. */
+ * copies its state, or else, also when those who were asked do not answer, the
+ * coordinator is asked for one. */
 static void find_state(struct aggregator *a, const struct msg_event *e)
 {
-    const struct seg_state *box = node_state_box(a->node);
-    struct seg_mean about;
+    const uint64_t patience = 2;
+    struct seg_state *box = node_state_box(a->node);
     uint64_t announced = atomic_load(&box->step);
 
-    if (announced > e->step && (announced > node_published(a->node) ||
-                                node_mean(a->node, announced, &about)))
-        return; /* a usable copy is there */
-    if (!node_ask_state(a->node, e->worker))
+    if (announced > e->step && node_state_serves(a->node, announced - 1)) {
+        if (!e->value || announced != a->seen_state) {
+            a->seen_state = announced;
+            return; /* a copy is there */
+        }
+        atomic_store(&box->step, 0); /* it can't be read */
+    }
+    if (!node_ask_state(a->node, e->step) || e->value >= patience)
         a->wants_state = true;
 }
 
@@ -230,7 +241,7 @@ static void pump_life(struct aggregator *a, double now_s)
 
     float value[DSGD_N_TELEMETRY];
 
-    if (now_s - a->life_s < LIFE_EVERY_S)
+    if (a->finished || now_s - a->life_s < LIFE_EVERY_S)
         return;
     a->life_s = now_s;
     forget_resumed(a);
@@ -254,7 +265,7 @@ static bool pump_sum(struct aggregator *a)
                     .attempt = a->sum_attempt,
                     .step = a->sum_step};
 
-    if (!a->sum_waits || !a->t->ops->bulk_idle(a->t, 0))
+    if (!a->sum_waits || a->ended || !a->t->ops->bulk_idle(a->t, 0))
         return false;
     a->t->ops->bulk(a->t, 0, &m, NULL, 0, a->sum, elems * sizeof *a->sum);
     a->sum_waits = false;
@@ -286,35 +297,53 @@ static void on_publish(struct aggregator *a, const struct msg *m,
     node_show(a->node, m, body);
 }
 
-static void on_state(struct aggregator *a, const struct msg *m,
+static void on_state(struct aggregator *a, uint32_t node, const struct msg *m,
                      const void *body, size_t bytes)
 {
-    size_t at = m->u.state.offset, total = m->u.state.total;
+    struct state_copy *copy = &a->incoming.copy;
 
-    if (at == 0) {
-        state_drop(&a->incoming);
-        if (state_make(total, &a->incoming, NULL) != DSGD_OK)
-            return;
+    if (!state_receive(&a->incoming, node, m, body, bytes))
+        return;
+    if (state_announce(node_state_box(a->node), copy, m->step)) {
+        state_drop(&a->state);
+        a->resumed = 0;
+        a->state = *copy;
+        copy->fd = -1;
     }
-    if (a->incoming.fd < 0 || a->incoming.bytes != total || at > total ||
-        bytes != m->u.state.bytes || bytes > total - at)
-        return;
-    memcpy(a->incoming.data + at, body, bytes);
-    if (!(m->flags & MSG_LAST))
-        return;
-    state_announce(node_state_box(a->node), &a->incoming, m->step);
-    state_drop(&a->state);
-    a->resumed = 0;
-    a->state = a->incoming;
-    a->incoming.fd = -1;
+    state_drop(copy);
     a->wants_state = false;
-    node_jump(a->node, m->step);
+    if (!a->c) /* the coordinator's node is never behind itself */
+        node_jump(a->node, m->step);
     sys_futex_ring(&a->h->worker_bell);
+}
+
+/* The coordinator's node has no state that serves: give it one of this node's. */
+static bool pump_state(struct aggregator *a, double now_s)
+{
+    const double again_s = .1;
+    const struct seg_state *box = node_state_box(a->node);
+    struct state_sender *s = &a->outgoing;
+    uint64_t announced = atomic_load(&box->step);
+
+    if (!a->gives_state || a->ended || !a->t->ops->bulk_idle(a->t, 0))
+        return false;
+    if (s->copy.fd < 0 &&
+        (announced <= a->gives_least ||
+         !node_state_serves(a->node, announced - 1) ||
+         state_open(box, SIZE_MAX, &s->copy, &s->step, NULL) != DSGD_OK)) {
+        if (now_s >= a->ask_s)
+            node_ask_state(a->node, a->gives_least);
+        a->ask_s = fmax(a->ask_s, now_s + again_s);
+        return false;
+    }
+    if (state_send(s, a->t, 0, node_grad_elems(a->node) * sizeof(float)))
+        a->gives_state = false;
+    return true;
 }
 
 /* What other nodes say to the coordinator. */
 static void on_coordinator(struct aggregator *a, uint32_t node,
-                           const struct msg *m, const void *body)
+                           const struct msg *m, const void *body, size_t bytes)
 {
     double now_s = own_clock_s(&a->clock);
 
@@ -334,6 +363,10 @@ static void on_coordinator(struct aggregator *a, uint32_t node,
     case MSG_SUM:
         coordinator_sum(a->c, node, m, body);
         break;
+    case MSG_STATE:
+        on_state(a, node, m, body, bytes);
+        a->t->ops->release(a->t, node);
+        break;
     case MSG_BYE:
         coordinator_bye(a->c, node, body);
         break;
@@ -351,7 +384,7 @@ static void on_message(void *context, uint32_t node, const struct msg *m,
     struct aggregator *a = context;
 
     if (a->c) {
-        on_coordinator(a, node, m, body);
+        on_coordinator(a, node, m, body, bytes);
         return;
     }
     switch (m->kind) {
@@ -370,7 +403,11 @@ static void on_message(void *context, uint32_t node, const struct msg *m,
         on_publish(a, m, body, bytes);
         break;
     case MSG_STATE:
-        on_state(a, m, body, bytes);
+        on_state(a, node, m, body, bytes);
+        break;
+    case MSG_GIVE:
+        a->gives_state = true;
+        a->gives_least = m->step;
         break;
     case MSG_END:
         a->hard_timeout_s = m->u.end.hard_timeout_s;
@@ -389,6 +426,11 @@ static void on_message(void *context, uint32_t node, const struct msg *m,
     }
     if (m->kind == MSG_PUBLISH || m->kind == MSG_STATE)
         a->t->ops->release(a->t, node);
+}
+
+static bool drained(struct aggregator *a)
+{
+    return !a->t || a->c || a->t->ops->drained(a->t, 0);
 }
 
 /* The run is over: who has not come to its end after one hard timeout is stuck,
@@ -421,6 +463,9 @@ static void pump_end(struct aggregator *a, double now_s)
         a->may_reap = coordinator_may_reap(a->c);
     if (!a->may_reap || a->finished)
         return;
+    /* The coordinator takes nothing any more once it has heard of all. */
+    if (!drained(a))
+        return;
     m = (struct msg){.kind = MSG_DONE};
     a->finished = a->c ? coordinator_finished(a->c) : send(a, &m, NULL, 0);
     if (a->c || a->finished) {
@@ -429,11 +474,6 @@ static void pump_end(struct aggregator *a, double now_s)
                 node_reap(a->node, w);
         }
     }
-}
-
-static bool drained(struct aggregator *a)
-{
-    return !a->t || a->c || a->t->ops->drained(a->t, 0);
 }
 
 /* The coordinator may want to look again earlier. */
@@ -468,7 +508,7 @@ static void *run(void *argument)
         if (a->c)
             did = coordinator_tick(a->c, own_clock_s(&a->clock)) || did;
         else
-            did = pump_sum(a) || did;
+            did = pump_sum(a) || pump_state(a, now_s) || did;
         pump_end(a, now_s);
         if (did) {
             nap_ns = NAP_FIRST_NS;

@@ -8,6 +8,9 @@
 #include "preempt.h"
 #include "sys.h"
 
+/* A worker that waits for another's state asks again after so long. */
+#define BEHIND_AGAIN_NS UINT64_C(200000000)
+
 static struct seg_worker *self(const struct dsgd *d)
 {
     return &d->seg.workers[d->local];
@@ -180,7 +183,10 @@ static void give_state(struct dsgd *d)
     if (!atomic_exchange(&self(d)->give_state, 0) || !d->state_bytes ||
         !client_copy_state(d, &copy))
         return;
-    state_announce(&d->seg.h->state, &copy, d->applied);
+    if (!state_announce(&d->seg.h->state, &copy, d->applied)) {
+        state_drop(&copy);
+        return;
+    }
     state_drop(&d->copy);
     d->copy = copy;
     sys_futex_ring(&d->seg.h->worker_bell);
@@ -208,10 +214,11 @@ static bool take_state(struct dsgd *d)
     if (atomic_load(&box->step) <= d->applied + 1 ||
         state_open(box, d->state_bytes, &copy, &step, NULL) != DSGD_OK)
         return false;
-    if (step > d->applied)
+    bool ahead = step > d->applied;
+    if (ahead)
         client_take_copy(d, &copy, step);
     state_drop(&copy);
-    return true;
+    return ahead;
 }
 
 static void post_checksum(struct dsgd *d)
@@ -404,15 +411,18 @@ static enum dsgd_err take_mean(struct dsgd *d, struct dsgd_mean *mean)
                                .lr_scale = m->lr_scale,
                                .epoch_end = m->epoch_end != 0};
     d->applied++;
-    d->behind_told = false;
+    d->behind_tries = 0;
     d->epoch_ended = d->epoch_ended || mean->epoch_end;
     d->check_due = mean->epoch_end || m->checkpoint;
     return DSGD_OK;
 }
 
-/* The ring lost the next mean: go on from another worker's state. */
+/* The ring lost the next mean: go on from another worker's state.  Who was asked
+ * for it may be stuck, and a copy's owner gone. */
 static enum dsgd_err catch_up(struct dsgd *d)
 {
+    uint64_t now = sys_now_ns();
+
     if (!d->state_bytes)
         return error_set(&d->error, DSGD_E_STATE,
                          "worker %u fell behind by more means than the ring "
@@ -420,21 +430,20 @@ static enum dsgd_err catch_up(struct dsgd *d)
                          "dsgd_register, or raise DSGD_RING_BYTES",
                          d->rank);
     if (take_state(d)) {
-        d->behind_told = false;
+        d->behind_tries = 0;
         d->check_due = false;
         post(d, SEG_EVENT_RESYNCED, d->applied, 0, 0);
         return DSGD_RESYNCED;
     }
-    if (!d->behind_told)
-        post(d, SEG_EVENT_BEHIND, d->applied + 1, 0, 0);
-    d->behind_told = true;
+    if (!d->behind_tries || now - d->behind_ns >= BEHIND_AGAIN_NS) {
+        post(d, SEG_EVENT_BEHIND, d->applied + 1, d->behind_tries++, 0);
+        d->behind_ns = now;
+    }
     return DSGD_BEHIND;
 }
 
 enum dsgd_err dsgd_next_mean(struct dsgd *d, struct dsgd_mean *mean)
 {
-    const uint64_t retry_ns = 200000000; /* a copy's owner may be gone */
-
     if (d->step)
         return error_set(&d->error, DSGD_E_STATE,
                          "dsgd_next_mean: step %llu was not handed over with "
@@ -448,15 +457,16 @@ enum dsgd_err dsgd_next_mean(struct dsgd *d, struct dsgd_mean *mean)
         enum dsgd_err rc = DSGD_BEHIND;
         uint64_t timeout_ns = UINT64_MAX;
         if (atomic_load(&d->seg.h->published) > d->applied) {
-            sign_of_life(d);
             rc = take_mean(d, mean);
+            if (rc == DSGD_OK)
+                sign_of_life(d);
             if (rc == DSGD_OK && !mean->samples)
                 continue; /* nobody had anything to give */
             if (rc == DSGD_BEHIND)
                 rc = catch_up(d);
             if (rc != DSGD_BEHIND)
                 return rc;
-            timeout_ns = retry_ns;
+            timeout_ns = BEHIND_AGAIN_NS;
         } else if (d->applied >= d->reduced) {
             return d->epoch_ended ? DSGD_EPOCH_END : DSGD_UP_TO_DATE;
         }
@@ -465,8 +475,6 @@ enum dsgd_err dsgd_next_mean(struct dsgd *d, struct dsgd_mean *mean)
             return rc;
         give_state(d);
         sys_futex_wait(&d->seg.h->worker_bell, bell, timeout_ns);
-        if (timeout_ns == retry_ns)
-            d->behind_told = false;
     }
 }
 

@@ -36,10 +36,11 @@ struct dsgd {
     uint64_t share;   /* its samples */
     uint64_t begin_ns;
     bool began_first;
-    bool epoch_ended; /* a mean that ended an epoch was taken */
-    bool check_due;   /* its checksum is to be posted */
-    bool behind_told;
-    bool stale;         /* the step begun was over before it began */
+    bool epoch_ended;      /* a mean that ended an epoch was taken */
+    bool check_due;        /* its checksum is to be posted */
+    uint32_t behind_tries; /* BEHIND told so often for the next mean */
+    uint64_t behind_ns;    /* … last at */
+    bool stale;            /* the step begun was over before it began */
     bool replaces;      /* a process that died: it has nothing of the run yet */
     uint64_t hold_step; /* see seg_worker */
     struct dsgd_error error;

@@ -11,7 +11,7 @@ static void free_peers(struct coordinator *c)
     for (uint32_t i = 0; c->peer && i < c->n_nodes; i++) {
         free(c->peer[i].worker);
         free(c->peer[i].mask);
-        state_drop(&c->peer[i].state);
+        state_drop(&c->peer[i].state.copy);
     }
     free(c->peer);
 }
@@ -48,7 +48,7 @@ static bool alloc_arrays(struct coordinator *c)
     c->worker = calloc(n, sizeof *c->worker);
     c->peer = calloc(c->n_nodes, sizeof *c->peer);
     for (uint32_t i = 0; c->peer && i < c->n_nodes; i++)
-        c->peer[i].state.fd = -1;
+        c->peer[i].state.copy.fd = -1;
     c->flag_a = calloc(n, sizeof *c->flag_a);
     c->flag_b = calloc(n, sizeof *c->flag_b);
     c->range = calloc(n, sizeof *c->range);

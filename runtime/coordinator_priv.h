@@ -6,7 +6,7 @@
 #include "coordinator.h"
 #include "record_replay.h"
 #include "sampler.h"
-#include "state.h"
+#include "state_transfer.h"
 
 /* The end of a run waits so long for a record that can't be written. */
 #define RECORD_FLUSH_S 20.0
@@ -68,9 +68,8 @@ struct peer {
     uint64_t sent;    /* last mean sent */
     uint64_t state_bytes;
     bool wants_state;
-    struct state_copy state; /* being sent; fd -1: none */
-    uint64_t state_step;
-    size_t state_sent;
+    struct state_sender state;
+    uint64_t unstarted; /* the step that it could not be told to begin */
     bool end_sent;
 };
 
@@ -101,6 +100,8 @@ struct coordinator {
      * twice, as when it was lost, is back and arrives. */
     uint32_t n_working, n_settled;
     double look_s;     /* own clock from which on to look for lost workers */
+    double ask_s;      /* … to ask for a state again */
+    uint32_t ask_next; /* … of which node, when this one has none */
     bool dropped;      /* a node was taken out of the closing step */
     bool last;         /* the last published step ended the run */
     bool preempted;    /* … early, at a checkpoint */

@@ -26,9 +26,11 @@ enum msg_kind {
     MSG_END = 7,     /* the run is over */
     MSG_REAP = 11,   /* the record is complete: end stuck processes */
     MSG_LATEST = 13, /* float[count]: latest start of step, s after its start */
+    MSG_GIVE = 15,   /* send a STATE of that step or a later one */
     /* coordinator to node, bulk */
     MSG_PUBLISH = 8, /* struct msg_share[count], then float[grad_elems] */
-    MSG_STATE = 9    /* a piece of the registered state */
+    /* both ways, bulk */
+    MSG_STATE = 9 /* a piece of the registered state */
 };
 
 enum msg_flag {

@@ -232,7 +232,9 @@ static void let_begin(struct node *n, uint64_t step,
 static void start_pending(struct node *n)
 {
     uint64_t published = node_published(n);
-    if (n->pending_step == published + 1)
+    /* Not again what has begun: a worker may be reading its share. */
+    if (n->pending_step == published + 1 &&
+        atomic_load(&n->seg->h->started) < n->pending_step)
         let_begin(n, n->pending_step, n->pending);
     if (n->pending_step <= published + 1)
         n->pending_step = 0;
@@ -396,6 +398,18 @@ static uint64_t process_ticks(int pid)
     return user + system;
 }
 
+/* What a worker's process has used.  The aggregator's thread is no sign of life
+ * of the worker in whose process it runs.
+ *   last  in  what was used when it was asked before */
+static uint64_t worker_ticks(int pid, uint64_t last)
+{
+    if (pid != getpid())
+        return process_ticks(pid);
+    double others_s = sys_cpu_s() - sys_thread_cpu_s();
+    uint64_t ticks = (uint64_t)(others_s * (double)sysconf(_SC_CLK_TCK));
+    return ticks > last ? ticks : last; /* the two clocks are read in turn */
+}
+
 void node_life(struct node *n, float *silent_s)
 {
     uint64_t now = sys_now_ns();
@@ -405,7 +419,8 @@ void node_life(struct node *n, float *silent_s)
         struct local *local = &n->local[w];
         uint64_t life = atomic_load(&worker->life_ns);
         if (local->commit_step >= local->begin_step) {
-            uint64_t ticks = process_ticks(atomic_load(&worker->pid));
+            uint64_t ticks =
+                worker_ticks(atomic_load(&worker->pid), local->cpu_ticks);
             if (ticks != local->cpu_ticks) {
                 local->cpu_ticks = ticks;
                 atomic_store(&worker->life_ns, now);
@@ -435,27 +450,29 @@ double node_cpu_s(struct node *n)
     return own ? used_s : used_s + sys_cpu_s();
 }
 
-bool node_ask_state(struct node *n, uint32_t asker)
+bool node_state_serves(const struct node *n, uint64_t step)
 {
-    uint64_t best_step = 0, oldest = UINT64_MAX;
-    uint32_t best = 0;
+    return step == node_published(n) || segment_find(n->seg, step + 1) >= 0;
+}
 
-    for (uint32_t i = 0; i < n->seg->h->ring_slots; i++) {
-        uint64_t step = atomic_load(&n->seg->means[i].step);
-        if (step && step < oldest)
-            oldest = step;
-    }
+bool node_ask_state(struct node *n, uint64_t least)
+{
+    struct seg_worker *best = NULL;
+    uint64_t best_step = 0;
+
     for (uint32_t w = 0; w < n->seg->h->n_local; w++) {
         struct seg_worker *worker = &n->seg->workers[w];
         uint64_t applied = atomic_load(&worker->applied);
-        if (w != asker && applied > best_step && !atomic_load(&worker->exit)) {
+        if (applied > best_step && applied >= least &&
+            !atomic_load(&worker->exit) && !atomic_load(&worker->give_state) &&
+            node_state_serves(n, applied)) {
             best_step = applied;
-            best = w;
+            best = worker;
         }
     }
-    if (!best_step || best_step + 1 < oldest)
+    if (!best)
         return false;
-    atomic_store(&n->seg->workers[best].give_state, 1);
+    atomic_store(&best->give_state, 1);
     sys_futex_ring(&n->seg->h->worker_bell);
     return true;
 }

@@ -94,9 +94,14 @@ void node_life(struct node *n, float *silent_s);
  * seconds; never less than before. */
 double node_cpu_s(struct node *n);
 
-/* Ask the worker with the most recent state, other than `asker`, to copy it.
- * Returns false when none has a state as recent as the ring's oldest mean. */
-bool node_ask_state(struct node *n, uint32_t asker);
+/* A state after that step is of use: the means after it can still be had. */
+bool node_state_serves(const struct node *n, uint64_t step);
+
+/* Ask a worker for a copy of its state: of those who have not been asked yet,
+ * for they may be stuck, the one with the most recent state that serves.
+ *   least  in  the state must be of that step or a later one
+ * Returns false when there is none. */
+bool node_ask_state(struct node *n, uint64_t least);
 
 /* Where copies of the state are announced on this node. */
 struct seg_state *node_state_box(struct node *n);

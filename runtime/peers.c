@@ -20,14 +20,29 @@ static bool control(struct coordinator *c, uint32_t node, const struct msg *m,
 
 static void start_node(struct coordinator *c, uint32_t node)
 {
-    const struct peer *p = &c->peer[node];
+    struct peer *p = &c->peer[node];
     struct msg m = {.kind = MSG_START, .count = p->n_local, .step = c->step};
 
     peers_shares(c, p);
     if (node == 0)
         node_start(c->node, c->step, c->share);
-    else
-        control(c, node, &m, c->share, p->n_local * sizeof *c->share);
+    else if (!control(c, node, &m, c->share, p->n_local * sizeof *c->share))
+        p->unstarted = c->step;
+}
+
+/* A node that could not be told that a step begins is told later: those of its
+ * workers that live are waited for. */
+static bool start_late(struct coordinator *c, uint32_t node)
+{
+    struct peer *p = &c->peer[node];
+
+    if (!p->unstarted)
+        return false;
+    bool due = p->unstarted == c->step && c->phase == PHASE_OPEN;
+    p->unstarted = 0;
+    if (due)
+        start_node(c, node);
+    return due && !p->unstarted;
 }
 
 void peers_start(struct coordinator *c)
@@ -118,50 +133,61 @@ bool peers_taken(struct coordinator *c)
     return true;
 }
 
-/* Registered state in pieces of a gradient's size. */
-static bool send_state(struct coordinator *c, uint32_t node)
+/* The next piece of the registered state, and what follows the last. */
+static void send_state(struct coordinator *c, uint32_t node)
 {
     struct peer *p = &c->peer[node];
-    size_t piece = node_grad_elems(c->node) * sizeof(float);
-    size_t left = p->state.bytes - p->state_sent;
-    struct msg m = {.kind = MSG_STATE, .step = p->state_step};
 
-    m.u.state.offset = p->state_sent;
-    m.u.state.total = p->state.bytes;
-    m.u.state.bytes = left < piece ? left : piece;
-    if (left <= piece)
-        m.flags |= MSG_LAST;
-    c->transport->ops->bulk(c->transport, node, &m, NULL, 0,
-                            p->state.data + p->state_sent, m.u.state.bytes);
-    p->state_sent += m.u.state.bytes;
-    if (p->state_sent < p->state.bytes)
-        return true;
-    p->sent = p->state_step;
+    if (!state_send(&p->state, c->transport, node,
+                    node_grad_elems(c->node) * sizeof(float)))
+        return;
+    p->sent = p->state.step;
     p->wants_state = false;
-    state_drop(&p->state);
     if (p->sent == c->published &&
         (c->phase == PHASE_OPEN || c->phase == PHASE_CLOSING))
         start_node(c, node);
-    return true;
+}
+
+/* Have a state announced on this node: one of its workers copies its own, or
+ * else, also when those who were asked do not answer, another node gives one. */
+static void ask_state(struct coordinator *c, uint64_t least)
+{
+    const double again_s = .1;
+    struct msg m = {.kind = MSG_GIVE, .step = least};
+
+    if (c->now_s < c->ask_s)
+        return;
+    c->ask_s = c->now_s + again_s;
+    if (node_ask_state(c->node, least))
+        return;
+    for (uint32_t i = 1; i < c->n_nodes; i++) {
+        uint32_t node = 1 + c->ask_next++ % (c->n_nodes - 1);
+        const struct peer *p = &c->peer[node];
+        if (!p->lost && !p->wants_state && p->sent >= least &&
+            control(c, node, &m, NULL, 0))
+            return;
+    }
 }
 
 /* The ring no longer has what a node lacks, or all its workers fell out of its
- * own: it gets a copy of the state of one of this node's workers. */
+ * own: it gets a copy of the state that is announced on this node, once there is
+ * one that serves. */
 static bool begin_state(struct coordinator *c, uint32_t node)
 {
     struct peer *p = &c->peer[node];
     const struct seg_state *box = node_state_box(c->node);
     uint64_t announced = atomic_load(&box->step);
-    struct seg_mean about;
 
     if (!p->state_bytes)
         return false;
-    bool fresh = announced && (announced - 1 == c->published ||
-                               node_mean(c->node, announced, &about));
-    if (fresh && announced - 1 >= p->sent)
-        return state_open(box, p->state_bytes, &p->state, &p->state_step,
-                          NULL) == DSGD_OK;
-    node_ask_state(c->node, UINT32_MAX);
+    if (announced > p->sent && node_state_serves(c->node, announced - 1) &&
+        state_open(box, p->state_bytes, &p->state.copy, &p->state.step, NULL) ==
+            DSGD_OK) {
+        if (p->state.step >= p->sent)
+            return true;
+        state_drop(&p->state.copy);
+    }
+    ask_state(c, p->sent);
     return false;
 }
 
@@ -174,15 +200,13 @@ static bool pump_bulk(struct coordinator *c, uint32_t node)
     if (!(lacks || p->wants_state) ||
         !c->transport->ops->bulk_idle(c->transport, node))
         return false;
-    if (p->state.fd >= 0) {
+    if (p->state.copy.fd >= 0 ||
+        ((p->wants_state || !node_mean(c->node, p->sent + 1, &about)) &&
+         begin_state(c, node))) {
         send_state(c, node);
         return true;
     }
-    if (p->wants_state || !node_mean(c->node, p->sent + 1, &about)) {
-        p->state_sent = 0;
-        return begin_state(c, node) && send_state(c, node);
-    }
-    return send_mean(c, node);
+    return lacks && send_mean(c, node);
 }
 
 /* The end of the run, once a node has all its means, and the permission to
@@ -196,7 +220,7 @@ static bool pump_end(struct coordinator *c, uint32_t node)
         p->sent == c->published || !node_mean(c->node, p->sent + 1, &about);
 
     if (c->phase >= PHASE_ENDING && !p->end_sent && all_sent &&
-        p->state.fd < 0) {
+        p->state.copy.fd < 0) {
         m.u.end.hard_timeout_s = coordinator_hard_timeout_s(c);
         m.flags = c->broken ? MSG_BROKEN : 0;
         if (c->preempted)
@@ -216,7 +240,10 @@ bool peers_pump(struct coordinator *c)
 {
     bool did = false;
 
+    if (c->n_nodes > 1 && c->peer[0].wants_state)
+        ask_state(c, 1);
     for (uint32_t i = 1; i < c->n_nodes; i++) {
+        did = start_late(c, i) || did;
         did = pump_bulk(c, i) || did;
         did = pump_end(c, i) || did;
     }

@@ -48,7 +48,8 @@ enum seg_event_kind {
     SEG_EVENT_BEGIN = 2,    /* began step `step` at at_ns */
     SEG_EVENT_COMMIT = 3,   /* finished it: samples, fraction of its batch */
     SEG_EVENT_CHECKSUM = 4, /* after step `step` the state sums to value */
-    SEG_EVENT_BEHIND = 5,   /* the ring no longer has step `step` */
+    SEG_EVENT_BEHIND = 5,   /* the ring no longer has step `step`; value: how
+                               often that was told before */
     SEG_EVENT_RESYNCED = 6, /* took the state after step `step` */
     SEG_EVENT_LEAVE = 7,    /* gives no more */
     SEG_EVENT_DIED = 8      /* its process has ended: value, see below */

@@ -57,10 +57,13 @@ void state_drop(struct state_copy *c)
     c->fd = -1;
 }
 
-void state_announce(struct seg_state *box, const struct state_copy *c,
+bool state_announce(struct seg_state *box, const struct state_copy *c,
                     uint64_t step)
 {
     struct state_head *head = c->map;
+
+    if (atomic_load(&box->step) > step + 1)
+        return false;
     head->magic = STATE_MAGIC;
     head->step = step;
     head->bytes = c->bytes;
@@ -68,6 +71,7 @@ void state_announce(struct seg_state *box, const struct state_copy *c,
     atomic_store(&box->fd, c->fd);
     atomic_store(&box->pid, (int32_t)getpid());
     atomic_store(&box->step, step + 1);
+    return true;
 }
 
 void state_retract(struct seg_state *box, const struct state_copy *c)

@@ -30,8 +30,8 @@ enum dsgd_err state_make(size_t bytes, struct state_copy *c,
 void state_drop(struct state_copy *c);
 
 /* Announce c as the state after step in box; the caller keeps c open until it
- * announces another. */
-void state_announce(struct seg_state *box, const struct state_copy *c,
+ * announces another.  False: a later state is announced there. */
+bool state_announce(struct seg_state *box, const struct state_copy *c,
                     uint64_t step);
 
 /* Announce nothing any more, if it is c that is announced. */

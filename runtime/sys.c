@@ -19,6 +19,13 @@ double sys_cpu_s(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+double sys_thread_cpu_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
 void sys_futex_wait(_Atomic uint32_t *word, uint32_t seen, uint64_t timeout_ns)
 {
     struct timespec t = {.tv_sec = (time_t)(timeout_ns / 1000000000u),

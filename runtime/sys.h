@@ -11,6 +11,9 @@ uint64_t sys_now_ns(void);
 /* Processor time of this process, seconds. */
 double sys_cpu_s(void);
 
+/* … and of the calling thread. */
+double sys_thread_cpu_s(void);
+
 /* Sleep until *word differs from seen, a wake-up, a signal, or timeout_ns has
  * passed (UINT64_MAX: no limit).  Works across processes that share the page.
  */

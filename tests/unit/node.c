@@ -1,0 +1,170 @@
+/* The aggregator's hands on a segment: who is asked for its state, what a step
+ * begins with, and what counts as a sign of life. */
+#include <string.h>
+#include <unistd.h>
+
+#include "../tap.h"
+#include "node.h"
+#include "sys.h"
+
+enum { WORKERS = 3, FLOATS = 8 };
+
+static struct segment seg;
+static struct node *node;
+
+static void begin(void)
+{
+    char name[SEGMENT_NAME];
+
+    ok(segment_create(WORKERS, FLOATS, 1, 0, &seg, name, NULL) == DSGD_OK &&
+           node_create(&seg, &node, NULL) == DSGD_OK,
+       "a segment");
+    segment_unlink(name);
+}
+
+static void end(void)
+{
+    node_destroy(node);
+    segment_detach(&seg);
+}
+
+static void publish(uint64_t step)
+{
+    struct msg m = {.kind = MSG_PUBLISH, .step = step};
+
+    memset(node_reserve(node), 0, FLOATS * sizeof(float));
+    node_commit(node, &m);
+    node_show(node, &m, NULL);
+}
+
+static void applied(uint32_t worker, uint64_t step)
+{
+    atomic_store(&seg.workers[worker].applied, step);
+}
+
+static bool asked(uint32_t worker)
+{
+    return atomic_load(&seg.workers[worker].give_state) != 0;
+}
+
+static void test_ask(void)
+{
+    begin();
+    for (uint64_t step = 1; step <= 5; step++)
+        publish(step);
+    applied(0, 3);
+    applied(1, 4);
+    applied(2, 2);
+    ok(!node_ask_state(node, 5), "nobody has a state so recent");
+    ok(node_ask_state(node, 1) && asked(1) && !asked(0) && !asked(2),
+       "the worker with the most recent state is asked");
+    ok(node_ask_state(node, 1) && asked(0),
+       "then, as it may be stuck, the next one");
+    atomic_store(&seg.workers[1].give_state, 0);
+    atomic_store(&seg.workers[1].exit, SEG_EXIT_OWN);
+    ok(node_ask_state(node, 1) && asked(2) && !asked(1),
+       "not one that has come to the end");
+    ok(!node_ask_state(node, 1), "and none twice");
+    end();
+}
+
+/* Old means are still in the ring when a state is taken that is far ahead. */
+static void test_hole(void)
+{
+    begin();
+    for (uint64_t step = 1; step <= 3; step++)
+        publish(step);
+    node_jump(node, 9);
+    publish(10);
+    applied(0, 3);
+    ok(node_state_serves(node, 1) && !node_state_serves(node, 3),
+       "a state serves whose next mean is in the ring");
+    ok(!node_ask_state(node, 1), "a state before the gap is of no use");
+    applied(1, 9);
+    ok(node_ask_state(node, 1) && asked(1), "one behind it is");
+    applied(2, 10);
+    ok(node_ask_state(node, 10) && asked(2), "and one of the last mean");
+    end();
+}
+
+/* The share of a step that has begun is being read. */
+static void test_start(void)
+{
+    struct msg_share first[WORKERS] = {
+        {.count = 1}, {.count = 2}, {.count = 3}};
+    struct msg_share again[WORKERS] = {
+        {.count = 7}, {.count = 7}, {.count = 7}};
+    struct msg m = {.kind = MSG_PUBLISH, .flags = MSG_STARTS, .step = 1};
+
+    begin();
+    node_start(node, 2, again);
+    is_int((long long)atomic_load(&seg.h->started), 0,
+           "a step waits for the mean before it");
+    memset(node_reserve(node), 0, FLOATS * sizeof(float));
+    node_commit(node, &m);
+    node_show(node, &m, first);
+    is_int((long long)atomic_load(&seg.h->started), 2, "and begins with it");
+    is_int((long long)atomic_load(&seg.workers[1].assign_count), 2,
+           "once: what it was begun with stays");
+    node_start(node, 2, again);
+    is_int((long long)atomic_load(&seg.workers[1].assign_count), 2,
+           "also when it is told again later");
+    node_jump(node, 5);
+    node_start(node, 6, again);
+    is_int((long long)atomic_load(&seg.workers[1].assign_count), 7,
+           "the step after a state begins");
+    end();
+}
+
+static void burn(double seconds)
+{
+    double until_s = sys_thread_cpu_s() + seconds;
+
+    while (sys_thread_cpu_s() < until_s)
+        ;
+}
+
+/* Worker 0 is of this process, whose only thread looks. */
+static void test_life(void)
+{
+    float silent_s[WORKERS];
+    uint64_t long_ago = sys_now_ns() - UINT64_C(5000000000);
+
+    begin();
+    for (uint32_t w = 0; w < WORKERS; w++)
+        atomic_store(&seg.workers[w].life_ns, long_ago);
+    atomic_store(&seg.workers[0].pid, (int32_t)getpid());
+    node_life(node, silent_s);
+    atomic_store(&seg.workers[0].life_ns, long_ago);
+    burn(.1);
+    node_life(node, silent_s);
+    ok(silent_s[0] >= 5, "what the aggregator's thread does is no sign of life "
+                         "of the worker in its process");
+    end();
+}
+
+static void test_announce(void)
+{
+    struct seg_state box = {0};
+    struct state_copy a, b;
+
+    ok(state_make(8, &a, NULL) == DSGD_OK && state_make(8, &b, NULL) == DSGD_OK,
+       "two states");
+    ok(state_announce(&box, &a, 5), "a state is announced");
+    ok(!state_announce(&box, &b, 4) && atomic_load(&box.fd) == a.fd,
+       "an earlier one does not take its place");
+    ok(state_announce(&box, &b, 6) && atomic_load(&box.fd) == b.fd,
+       "a later one does");
+    state_drop(&a);
+    state_drop(&b);
+}
+
+int main(void)
+{
+    test_ask();
+    test_hole();
+    test_start();
+    test_life();
+    test_announce();
+    return done();
+}
