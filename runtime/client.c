@@ -231,13 +231,14 @@ static void post_checksum(struct dsgd *d)
              state_checksum(d->parts, d->n_parts), 0);
 }
 
-/* May step begin, and the slot be written? */
+/* May step begin, or is it over, and may the slot be written? */
 static bool may_begin(const struct dsgd *d, uint64_t step)
 {
     const struct seg_header *h = d->seg.h;
+    uint64_t published = atomic_load(&h->published);
 
-    return atomic_load(&h->started) >= step &&
-           atomic_load(&h->published) >= d->hold_step;
+    return (atomic_load(&h->started) >= step || published >= step) &&
+           published >= d->hold_step;
 }
 
 /* Sleep until step may begin, serving requests for the state. */

@@ -405,7 +405,7 @@ static uint64_t worker_ticks(int pid, uint64_t last)
 {
     if (pid != getpid())
         return process_ticks(pid);
-    double others_s = sys_cpu_s() - sys_thread_cpu_s();
+    double others_s = fmax(0, sys_cpu_s() - sys_thread_cpu_s());
     uint64_t ticks = (uint64_t)(others_s * (double)sysconf(_SC_CLK_TCK));
     return ticks > last ? ticks : last; /* the two clocks are read in turn */
 }

@@ -197,7 +197,7 @@ static bool pump_bulk(struct coordinator *c, uint32_t node)
     struct seg_mean about;
     bool lacks = p->sent < c->published;
 
-    if (!(lacks || p->wants_state) ||
+    if (!(lacks || p->wants_state || p->state.copy.fd >= 0) ||
         !c->transport->ops->bulk_idle(c->transport, node))
         return false;
     if (p->state.copy.fd >= 0 ||

@@ -1,9 +1,12 @@
 /* The aggregator's hands on a segment: who is asked for its state, what a step
  * begins with, and what counts as a sign of life. */
+#include <pthread.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "../tap.h"
+#include "client.h"
 #include "node.h"
 #include "sys.h"
 
@@ -87,6 +90,70 @@ static void test_hole(void)
     end();
 }
 
+/* A worker that stops while it reads keeps an old mean in the ring. */
+static void test_pinned(void)
+{
+    begin();
+    publish(1);
+    segment_pin(&seg, 0, 1);
+    for (uint64_t step = 2; step <= 9; step++)
+        publish(step);
+    ok(segment_find(&seg, 1) >= 0 && segment_find(&seg, 2) < 0,
+       "a mean that is read stays, those after it do not");
+    applied(0, 1);
+    applied(1, 1);
+    ok(!node_ask_state(node, 1), "nor is a state of use because of it");
+    segment_unpin(&seg, 0);
+    end();
+}
+
+static void *begin_step(void *argument)
+{
+    struct dsgd_step step;
+
+    return (void *)(intptr_t)(dsgd_step_begin(argument, &step) != DSGD_OK ||
+                              step.n_samples);
+}
+
+/* A worker has taken a state and waits for the next step, which has long begun
+ * elsewhere and ends an epoch: what comes next is its mean, and no step may begin
+ * after it before that worker has come to the boundary. */
+static void test_over(void)
+{
+    struct dsgd_options opt = {.grad_elems = FLOATS};
+    struct segment own;
+    struct dsgd *d = NULL;
+    pthread_t thread;
+    void *failed = NULL;
+    char name[SEGMENT_NAME];
+
+    ok(segment_create(1, FLOATS, 1, 0, &own, name, NULL) == DSGD_OK &&
+           segment_attach(name, &seg, NULL) == DSGD_OK &&
+           node_create(&seg, &node, NULL) == DSGD_OK &&
+           client_create(&opt, &own, 0, NULL, &d, NULL) == DSGD_OK,
+       "a worker");
+    segment_unlink(name);
+    node_jump(node, 5);
+    d->applied = 5;
+    pthread_create(&thread, NULL, begin_step, d);
+    struct msg_event e;
+    for (int i = 0; i < 10000 && !node_event(node, &e); i++)
+        usleep(1000);
+    ok(e.kind == SEG_EVENT_READY && e.step == 6, "waits for step 6");
+    publish(6);
+    struct timespec limit;
+    clock_gettime(CLOCK_REALTIME, &limit);
+    limit.tv_sec += 10;
+    bool came = pthread_timedjoin_np(thread, &failed, &limit) == 0;
+    ok(came && !failed, "and sits it out when it is over before it began");
+    if (!came) {
+        node_end(node);
+        pthread_join(thread, NULL);
+    }
+    client_destroy(d);
+    end();
+}
+
 /* The share of a step that has begun is being read. */
 static void test_start(void)
 {
@@ -124,20 +191,22 @@ static void burn(double seconds)
         ;
 }
 
-/* Worker 0 is of this process, whose only thread looks. */
+/* Worker 0 is of this process, in which only this thread works, once those of
+ * the BLAS have gone to sleep. */
 static void test_life(void)
 {
-    float silent_s[WORKERS];
+    float silent_s[WORKERS] = {0};
     uint64_t long_ago = sys_now_ns() - UINT64_C(5000000000);
 
     begin();
     for (uint32_t w = 0; w < WORKERS; w++)
         atomic_store(&seg.workers[w].life_ns, long_ago);
     atomic_store(&seg.workers[0].pid, (int32_t)getpid());
-    node_life(node, silent_s);
-    atomic_store(&seg.workers[0].life_ns, long_ago);
-    burn(.1);
-    node_life(node, silent_s);
+    for (int i = 0; i < 20 && !(silent_s[0] >= 5); i++) {
+        atomic_store(&seg.workers[0].life_ns, long_ago);
+        burn(.1);
+        node_life(node, silent_s);
+    }
     ok(silent_s[0] >= 5, "what the aggregator's thread does is no sign of life "
                          "of the worker in its process");
     end();
@@ -163,6 +232,8 @@ int main(void)
 {
     test_ask();
     test_hole();
+    test_pinned();
+    test_over();
     test_start();
     test_life();
     test_announce();

@@ -128,6 +128,8 @@ static enum dsgd_err train(struct dsgd *d, const struct trial *t,
             for (size_t i = 0; i < t->opt.grad_elems; i++)
                 v->used[i] += m.grad[i] * (float)m.samples;
             v->epochs += m.epoch_end;
+            if (rng_uniform(&rng) < t->slow) /* while the mean is held */
+                nap(t->step_s);
         }
         if (rc != DSGD_UP_TO_DATE && rc != DSGD_EPOCH_END)
             return rc;
@@ -274,6 +276,7 @@ static struct trial make_trial(uint64_t seed)
 {
     static const char *const cutoff[] = {"full", "static:5", "static:3",
                                          "order"};
+    static const size_t ring_bytes[] = {0, 0, 80000, 1000000};
     struct trial t = {.seed = seed};
     struct rng rng;
 
@@ -283,14 +286,14 @@ static struct trial make_trial(uint64_t seed)
     t.faults = 10 + (uint32_t)rng_below(&rng, 20);
     t.step_s = rng_log_range(&rng, .0005, .004);
     t.slow = rng_uniform(&rng) < .5 ? 0 : .1;
-    t.hold_s = rng_log_range(&rng, .1, 1);
+    t.hold_s = rng_log_range(&rng, .1, 2);
     t.only_first = rng_uniform(&rng) < .4;
     t.opt.n_samples = 60 + rng_below(&rng, 400);
     t.opt.batch = 4 + rng_below(&rng, 6);
     t.opt.epochs = 6000 / t.opt.n_samples;
     t.opt.grad_elems = (size_t)t.opt.n_samples;
     t.opt.hard_timeout_s = rng_log_range(&rng, .6, 2);
-    t.opt.ring_bytes = rng_uniform(&rng) < .5 ? 0 : (size_t)1 << 20;
+    t.opt.ring_bytes = ring_bytes[rng_below(&rng, 4)];
     t.opt.late = (enum dsgd_late)(rng_below(&rng, 2) ? DSGD_LATE_CARRY
                                                      : DSGD_LATE_REQUEUE);
     strcpy(t.opt.cutoff, cutoff[rng_below(&rng, 4)]);
