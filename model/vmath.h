@@ -15,11 +15,11 @@
 #include <string.h>
 
 /* One version of a function for each kind of processor, chosen when the
- * program starts.  Not under the address sanitizer, which does not stand
- * resolvers that run that early, nor by clang, whose names for the versions do
- * not fit callers in other files. */
+ * program starts.  Not under the address and thread sanitizers, which do not
+ * stand resolvers that run that early, nor by clang, whose names for the versions
+ * do not fit callers in other files. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
-    !defined(__SANITIZE_ADDRESS__)
+    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define VM_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
 #define VM_CLONES

@@ -15,7 +15,7 @@ struct mpi_peer {
     char *slot; /* [SLOTS][control_bytes] */
     MPI_Request slot_request[SLOTS];
     char *out, *in; /* [bulk_bytes] */
-    MPI_Request out_request, in_request;
+    MPI_Request out_request;
     bool in_held; /* delivered, not released */
 };
 
@@ -28,7 +28,9 @@ struct transport_mpi {
     uint32_t *node_of_rank; /* [size of comm] */
     size_t control_bytes, bulk_bytes;
     char *control_in;
-    MPI_Request control_request;
+    MPI_Request *in_request; /* [n_peers + 1] the last: of control messages */
+    int *ready;              /* [n_peers + 1] scratch */
+    MPI_Status *status;      /* [n_peers + 1] scratch */
 };
 
 static enum dsgd_err mpi_error(struct dsgd_error *err, const char *what, int rc)
@@ -97,16 +99,22 @@ static void send_bulk(struct transport *base, uint32_t node,
               TAG_BULK, t->comm, &p->out_request);
 }
 
+static MPI_Request *control_request(struct transport_mpi *t)
+{
+    return &t->in_request[t->n_peers];
+}
+
 static int receive_control(struct transport_mpi *t)
 {
     return MPI_Irecv(t->control_in, (int)t->control_bytes, MPI_BYTE,
-                     MPI_ANY_SOURCE, TAG_CONTROL, t->comm, &t->control_request);
+                     MPI_ANY_SOURCE, TAG_CONTROL, t->comm, control_request(t));
 }
 
-static int receive_bulk(struct transport_mpi *t, struct mpi_peer *p)
+static int receive_bulk(struct transport_mpi *t, uint32_t i)
 {
+    struct mpi_peer *p = &t->peer[i];
     return MPI_Irecv(p->in, (int)t->bulk_bytes, MPI_BYTE, p->rank, TAG_BULK,
-                     t->comm, &p->in_request);
+                     t->comm, &t->in_request[i]);
 }
 
 static void deliver(const char *buffer, uint32_t node, const MPI_Status *status,
@@ -120,52 +128,53 @@ static void deliver(const char *buffer, uint32_t node, const MPI_Status *status,
                 (size_t)bytes - sizeof(struct msg));
 }
 
-static int poll_control(struct transport_mpi *t, transport_handler *handler,
-                        void *context)
+static int failed(struct transport_mpi *t, int rc)
 {
-    MPI_Status status;
-    int flag, rc, count = 0;
-
-    for (;;) {
-        rc = MPI_Test(&t->control_request, &flag, &status);
-        if (rc == MPI_SUCCESS && !flag)
-            return count;
-        if (rc == MPI_SUCCESS) {
-            deliver(t->control_in, t->node_of_rank[status.MPI_SOURCE], &status,
-                    handler, context);
-            rc = receive_control(t);
-        }
-        if (rc != MPI_SUCCESS) {
-            mpi_error(&t->base.error, "between aggregators", rc);
-            return -1;
-        }
-        count++;
-    }
+    mpi_error(&t->base.error, "between aggregators", rc);
+    return -1;
 }
 
-/* Control messages come first: a node's own events precede its sum. */
+/* A control message has come; so may have others. */
+static int take_control(struct transport_mpi *t, MPI_Status *status,
+                        transport_handler *handler, void *context)
+{
+    int count = 0;
+
+    for (int flag = 1; flag; count++) {
+        deliver(t->control_in, t->node_of_rank[status->MPI_SOURCE], status,
+                handler, context);
+        int rc = receive_control(t);
+        if (rc == MPI_SUCCESS)
+            rc = MPI_Test(control_request(t), &flag, status);
+        if (rc != MPI_SUCCESS)
+            return failed(t, rc);
+    }
+    return count;
+}
+
+/* One look at all, as each costs a round of MPI's progress.  Control messages
+ * come first: what a node has said is known before its gradients are. */
 static int poll_all(struct transport *base, transport_handler *handler,
                     void *context)
 {
     struct transport_mpi *t = self(base);
-    int count = poll_control(t, handler, context);
+    int some = 0, count = 0;
+    int rc = MPI_Testsome((int)t->n_peers + 1, t->in_request, &some, t->ready,
+                          t->status);
 
-    for (uint32_t i = 0; count >= 0 && i < t->n_peers; i++) {
-        struct mpi_peer *p = &t->peer[i];
-        MPI_Status status;
-        int flag;
-        if (p->in_held)
+    if (rc != MPI_SUCCESS)
+        return failed(t, rc);
+    for (int i = 0; i < some; i++) {
+        if (t->ready[i] == (int)t->n_peers)
+            count = take_control(t, &t->status[i], handler, context);
+    }
+    for (int i = 0; i < some && count >= 0; i++) {
+        if (t->ready[i] == (int)t->n_peers)
             continue;
-        int rc = MPI_Test(&p->in_request, &flag, &status);
-        if (rc != MPI_SUCCESS) {
-            mpi_error(&t->base.error, "between aggregators", rc);
-            return -1;
-        }
-        if (flag) {
-            p->in_held = true;
-            deliver(p->in, p->node, &status, handler, context);
-            count++;
-        }
+        struct mpi_peer *p = &t->peer[t->ready[i]];
+        p->in_held = true;
+        deliver(p->in, p->node, &t->status[i], handler, context);
+        count++;
     }
     return count;
 }
@@ -173,9 +182,10 @@ static int poll_all(struct transport *base, transport_handler *handler,
 static void release(struct transport *base, uint32_t node)
 {
     struct transport_mpi *t = self(base);
-    struct mpi_peer *p = peer(t, node);
-    if (p->in_held && receive_bulk(t, p) == MPI_SUCCESS)
-        p->in_held = false;
+    uint32_t i = t->peer_of[node];
+
+    if (t->peer[i].in_held && receive_bulk(t, i) == MPI_SUCCESS)
+        t->peer[i].in_held = false;
 }
 
 static bool drained(struct transport *base, uint32_t node)
@@ -202,13 +212,11 @@ static void destroy(struct transport *base)
 {
     struct transport_mpi *t = self(base);
 
-    if (t->control_in)
-        cancel(&t->control_request);
+    for (uint32_t i = 0; t->in_request && i < t->n_peers + 1; i++)
+        cancel(&t->in_request[i]);
     for (uint32_t i = 0; t->peer && i < t->n_peers; i++) {
         struct mpi_peer *p = &t->peer[i];
         bool idle = drained(base, p->node);
-        if (p->in && !p->in_held)
-            cancel(&p->in_request);
         free(p->in);
         if (idle) {
             free(p->slot);
@@ -219,6 +227,9 @@ static void destroy(struct transport *base)
     free(t->peer_of);
     free(t->node_of_rank);
     free(t->control_in);
+    free(t->in_request);
+    free(t->ready);
+    free(t->status);
     free(t);
 }
 
@@ -234,9 +245,10 @@ static const struct transport_ops mpi_ops = {
 
 static void clear_requests(struct transport_mpi *t)
 {
-    t->control_request = MPI_REQUEST_NULL;
+    for (uint32_t i = 0; t->in_request && i < t->n_peers + 1; i++)
+        t->in_request[i] = MPI_REQUEST_NULL;
     for (uint32_t i = 0; t->peer && i < t->n_peers; i++) {
-        t->peer[i].out_request = t->peer[i].in_request = MPI_REQUEST_NULL;
+        t->peer[i].out_request = MPI_REQUEST_NULL;
         for (int s = 0; s < SLOTS; s++)
             t->peer[i].slot_request[s] = MPI_REQUEST_NULL;
     }
@@ -287,18 +299,22 @@ enum dsgd_err transport_mpi_create(MPI_Comm comm, uint32_t node,
     t->control_bytes = control_bytes;
     t->bulk_bytes = bulk_bytes;
     t->peer = calloc(t->n_peers, sizeof *t->peer);
+    t->in_request = calloc((size_t)t->n_peers + 1, sizeof *t->in_request);
+    t->ready = calloc((size_t)t->n_peers + 1, sizeof *t->ready);
+    t->status = calloc((size_t)t->n_peers + 1, sizeof *t->status);
     clear_requests(t);
     t->peer_of = calloc(n_nodes, sizeof *t->peer_of);
     t->node_of_rank = calloc((size_t)size, sizeof *t->node_of_rank);
     t->control_in = malloc(control_bytes);
-    if (!t->peer || !t->peer_of || !t->node_of_rank || !t->control_in ||
+    if (!t->peer || !t->in_request || !t->ready || !t->status || !t->peer_of ||
+        !t->node_of_rank || !t->control_in ||
         !make_peers(t, node, n_nodes, leader)) {
         destroy(&t->base);
         return error_set(err, DSGD_E_NOMEM, "transport: no memory");
     }
     rc = receive_control(t);
     for (uint32_t i = 0; rc == MPI_SUCCESS && i < t->n_peers; i++)
-        rc = receive_bulk(t, &t->peer[i]);
+        rc = receive_bulk(t, i);
     if (rc != MPI_SUCCESS) {
         destroy(&t->base);
         return mpi_error(err, "transport: MPI_Irecv", rc);

@@ -1,6 +1,8 @@
 #!/bin/bash
 # A job that is preempted and whose rank is killed, and that requeues itself
 # with the script that is shipped; a replay; and a disk that is full.
+#
+# DSGD_TEST_KILLS says how often a rank is killed, DSGD_TEST_SEED which.
 
 # shellcheck disable=SC2154
 # shellcheck source=lib.sh
@@ -12,10 +14,14 @@ cluster_start -N 2 -o AuthInfo=cred_expire=5 \
     -o SchedulerParameters=batch_sched_delay=0,sched_interval=1
 dir=$shared/train
 out=$dir/out
-# Four ranks that sleep 30 ms a step: 300 steps.  Rank 0 says how often each
-# sample was in the means that its state is made of.
-toy=("$builddir/tests/mpi/toy" -t .03 -e 3 -n 3200 -b 8)
-once='samples 9600 deviation 0.000'
+kills=${DSGD_TEST_KILLS:-1}
+RANDOM=${DSGD_TEST_SEED:-1}
+# Four ranks that sleep 30 ms a step, 100 steps an epoch.  Rank 0 says how often
+# each sample was in the means that its state is made of.
+epochs=$((3 + kills / 2))
+samples=$((epochs * 3200))
+toy=("$builddir/tests/mpi/toy" -t .03 -e "$epochs" -n 3200 -b 8)
+once="samples $samples deviation 0.000"
 job mkdir "$dir"
 cp "$srcdir/etc/dsgd-requeue.sbatch" "$shared/"
 
@@ -49,33 +55,43 @@ like "signalled, it ends early and is requeued" "$(cat "$out")" \
 first=$(kept)
 is "its last step is the newest checkpoint's" \
     "$(sql 0 'select max(step) from step')" "$first"
-await 60 kept_beyond $((first + 30))
-mc exec n2 pkill -KILL -n -x toy
-await 30 in_state "$id" PENDING
-like "a killed rank: requeued as well" "$(cat "$out")" \
-    'exit code 1[0-9]{2} after restart 1: requeued'
-second=$(kept)
-at_most "no more is lost than an interval, and what was being written" \
-    "$(($(sql 1 'select max(step) from step') - second))" 40
+last=$first
+for ((kill = 1; kill <= kills; kill++)); do
+    await 60 kept_beyond $((last + 20))
+    which=(-n -o)
+    mc exec n$((2 - (kill + 1) / 2 % 2)) pkill -KILL "${which[RANDOM % 2]}" -x toy
+    await 30 in_state "$id" PENDING
+    like "rank killed, $kill of $kills: requeued as well" "$(cat "$out")" \
+        "exit code 1[0-9]{2} after restart $kill: requeued"
+    last=$(kept)
+    at_most "no more is lost than an interval, and what was being written" \
+        "$(($(sql $kill 'select max(step) from step') - last))" 40
+done
 await 60 gone "$id"
 
 like "every sample was used once an epoch" "$(cat "$out")" "$once"
-sed -n "/run $id.0.1 left it/,\$p" "$out" >"$shared/third"
-is "the state is that of the run in one go" "$(states "$shared/third")" \
+sed -n "/run $id.0.$kills left it/,\$p" "$out" >"$shared/final"
+is "the state is that of the run in one go" "$(states "$shared/final")" \
     "$(states "$shared/whole")"
-is "the third run went on from the checkpoint" \
-    "$(sql 2 'select resumed_step from job')" "$second"
-is "of the second" "$(sql 2 'select resumed_from from job')" "$id.0.1"
+final=$((kills + 1))
+is "the last run went on from the newest checkpoint" \
+    "$(sql $final 'select resumed_step from job')" "$last"
+is "of the run before" "$(sql $final 'select resumed_from from job')" \
+    "$id.0.$kills"
 like "and says so in a line" "$(cat "$out")" \
-    "going on from step-0*$second.ckpt after step $second, in epoch [0-9], as run $id.0.1 left it"
-is "their records say it, too" "$(($(sql 0 'select sum(samples) from step') +
-    $(sql 1 "select sum(samples) from step where step <= $second") +
-    $(sql 2 'select sum(samples) from step')))" 9600
-is "replicas agree" "$(sql 2 'select count(*) from (select step from checksum
+    "going on from step-0*$last.ckpt after step $last, in epoch [0-9]+, as run $id.0.$kills left it"
+used=$(sql $final 'select sum(samples) from step')
+for ((run = 0; run <= kills; run++)); do
+    next=$(sql $((run + 1)) 'select resumed_step from job')
+    used=$((used + $(sql $run "select coalesce(sum(samples), 0) from step
+        where step <= $next")))
+done
+is "their records say it, too" "$used" "$samples"
+is "replicas agree" "$(sql $final 'select count(*) from (select step from checksum
     group by step having count(distinct value) > 1)')" 0
 is "and with the run before, after the step between them" \
-    "$(sql 2 "select distinct value from checksum where step = $second")" \
-    "$(sql 1 "select distinct value from checksum where step = $second")"
+    "$(sql $final "select distinct value from checksum where step = $last")" \
+    "$(sql $kills "select distinct value from checksum where step = $last")"
 
 # --- what is cancelled stays so ---
 
