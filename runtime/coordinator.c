@@ -9,20 +9,6 @@
 #include "coordinator_priv.h"
 #include "coordinator_replay.h"
 
-/* From what workers were seen to take; before that, a generous constant. */
-double coordinator_hard_timeout_s(const struct coordinator *c)
-{
-    const double unknown = 300, least = 5, factor = 20, slow_factor = 3;
-    double median = cutoff_median_s(c->cutoff), most;
-
-    if (c->opt.hard_timeout_s > 0)
-        return c->opt.hard_timeout_s;
-    if (cutoff_steps(c->cutoff) < 10 || !(median > 0))
-        return unknown;
-    most = fmax(unknown, slow_factor * median);
-    return fmin(fmax(least, factor * median), most);
-}
-
 static void enter(struct coordinator *c, enum phase phase)
 {
     c->phase = phase;

@@ -8,6 +8,20 @@
 #include "coordinator_late.h"
 #include "coordinator_priv.h"
 
+/* From what workers were seen to take; before that, a generous constant. */
+double coordinator_hard_timeout_s(const struct coordinator *c)
+{
+    const double unknown = 300, least = 5, factor = 20, slow_factor = 3;
+    double median = cutoff_median_s(c->cutoff);
+
+    if (c->opt.hard_timeout_s > 0)
+        return c->opt.hard_timeout_s;
+    if (cutoff_steps(c->cutoff) < 10 || !(median > 0))
+        return unknown;
+    return fmin(fmax(least, factor * median),
+                fmax(unknown, slow_factor * median));
+}
+
 bool loss_alive(const struct worker *w)
 {
     return !w->lost && !w->left;
