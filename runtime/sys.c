@@ -34,10 +34,15 @@ void sys_futex_wait(_Atomic uint32_t *word, uint32_t seen, uint64_t timeout_ns)
             timeout_ns == UINT64_MAX ? NULL : &t, NULL, 0);
 }
 
-void sys_futex_ring(_Atomic uint32_t *word)
+void sys_futex_ring_some(_Atomic uint32_t *word, int n)
 {
     atomic_fetch_add(word, 1);
-    syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+    syscall(SYS_futex, word, FUTEX_WAKE, n, NULL, NULL, 0);
+}
+
+void sys_futex_ring(_Atomic uint32_t *word)
+{
+    sys_futex_ring_some(word, INT32_MAX);
 }
 
 void own_clock_init(struct own_clock *c)

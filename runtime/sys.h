@@ -22,6 +22,9 @@ void sys_futex_wait(_Atomic uint32_t *word, uint32_t seen, uint64_t timeout_ns);
 /* Add one to *word and wake all that wait on it. */
 void sys_futex_ring(_Atomic uint32_t *word);
 
+/* Add one to *word and wake at most n that wait on it. */
+void sys_futex_ring_some(_Atomic uint32_t *word, int n);
+
 /* A clock that stands still while its owner does: a process that was stopped
  * or frozen must not hold its own absence against the others.  Call
  * own_clock_s at least every OWN_CLOCK_GAP_S / 2 while running. */
