@@ -17,6 +17,7 @@ struct mpi_peer {
     size_t bulk_bytes;
     char *out, *in; /* [bulk_bytes] */
     MPI_Request out_request;
+    bool in_held; /* delivered, not released */
 };
 
 struct transport_mpi {
@@ -24,8 +25,7 @@ struct transport_mpi {
     MPI_Comm comm;
     uint32_t n_peers;
     struct mpi_peer *peer;   /* [n_peers] */
-    MPI_Request *in_request; /* [n_peers + 1] null: delivered, not released;
-                              * the last is for control messages */
+    MPI_Request *in_request; /* [n_peers + 1] the last: of control messages */
     int *ready;              /* [n_peers + 1] scratch */
     MPI_Status *status;      /* [n_peers + 1] scratch */
     uint32_t *peer_of;       /* [n_nodes] */
@@ -173,6 +173,7 @@ static int poll_all(struct transport *base, transport_handler *handler,
         if (t->ready[i] == (int)t->n_peers)
             continue;
         struct mpi_peer *p = &t->peer[t->ready[i]];
+        p->in_held = true;
         deliver(p->in, p->node, &t->status[i], handler, context);
         count++;
     }
@@ -184,8 +185,8 @@ static void release(struct transport *base, uint32_t node)
     struct transport_mpi *t = self(base);
     uint32_t i = t->peer_of[node];
 
-    if (t->in_request[i] == MPI_REQUEST_NULL)
-        receive_bulk(t, i);
+    if (t->peer[i].in_held && receive_bulk(t, i) == MPI_SUCCESS)
+        t->peer[i].in_held = false;
 }
 
 static bool drained(struct transport *base, uint32_t node)
