@@ -72,26 +72,34 @@ void sort_lanes(size_t n, float *x)
     merge_exchange(n, x, exchange_lanes);
 }
 
-/* Gaps of Shell's sort by Ciura (2001), then growing by 2.25. */
-static const size_t gaps[] = {90927, 40412, 17961, 7983, 3548, 1577, 701,
-                              301,   132,   57,    23,   10,   4,    1};
-enum { N_GAPS = sizeof gaps / sizeof gaps[0] };
+struct keyed {
+    const double *key;
+    uint32_t *index;
+};
 
 static bool before(const double *key, uint32_t a, uint32_t b)
 {
     return key[a] < key[b] || (a < b && key[a] == key[b]);
 }
 
-void sort_indices(size_t n, const double *key, uint32_t *index)
+VM_INLINE void exchange_indices(void *x, size_t i, size_t distance,
+                                size_t pairs)
 {
-    for (size_t g = 0; g < N_GAPS; g++) {
-        size_t gap = gaps[g];
-        for (size_t i = gap; i < n; i++) {
-            uint32_t v = index[i];
-            size_t j = i;
-            for (; j >= gap && before(key, v, index[j - gap]); j -= gap)
-                index[j] = index[j - gap];
-            index[j] = v;
+    const struct keyed *keyed = x;
+    uint32_t *low = keyed->index + i, *high = low + distance;
+
+    for (size_t k = 0; k < pairs; k++) {
+        uint32_t a = low[k], b = high[k];
+        if (before(keyed->key, b, a)) {
+            low[k] = b;
+            high[k] = a;
         }
     }
+}
+
+void sort_indices(size_t n, const double *key, uint32_t *index)
+{
+    struct keyed keyed = {key, index};
+
+    merge_exchange(n, &keyed, exchange_indices);
 }
