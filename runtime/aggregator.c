@@ -2,13 +2,16 @@
 
 #include <math.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "coordinator_checkpoint.h"
 #include "error.h"
+#include "exchange.h"
 #include "message.h"
 #include "node_load.h"
 #include "state_transfer.h"
@@ -17,11 +20,15 @@
 
 enum { EVENTS = 256 }; /* in one message */
 
-/* A nap starts short and doubles while nothing comes: a round trip of a few
- * tenths of a millisecond while busy, two per cent of a core while idle. */
-#define NAP_FIRST_NS UINT64_C(50000)
+/* A nap starts short and grows by a share of itself while nothing comes: a nap
+ * is about a quarter of what was waited already, one millisecond at most, and an
+ * idle aggregator costs two per cent of a core. */
+#define NAP_FIRST_NS UINT64_C(20000)
 #define NAP_LAST_NS  UINT64_C(1000000)
 #define NAP_ALONE_NS UINT64_C(50000000) /* no peers: the bell wakes */
+#define NAP_BUSY_NS  UINT64_C(50000)    /* a gradient is on its way */
+#define SPIN_NS      UINT64_C(100000)   /* nobody on this node computes */
+#define NAP_SHARE    4
 #define LIFE_EVERY_S 0.5
 
 struct aggregator {
@@ -38,12 +45,12 @@ struct aggregator {
 
     struct msg_event *events; /* [EVENTS], not yet sent */
     uint32_t n_events;
-    float *sum;        /* [grad_elems], other nodes */
-    uint64_t sum_step; /* what sum holds; 0: nothing */
-    uint32_t sum_attempt;
-    bool sum_waits;  /* to be sent */
-    uint8_t *stuck;  /* [n_local] */
-    float *silent_s; /* [n_local] */
+    uint64_t told;      /* the coordinator: last mean published here */
+    struct exchange *x; /* NULL when there is one node */
+    struct msg show;    /* kind MSG_SHOW: the mean may be shown */
+    struct msg_share *show_shares; /* [n_local] */
+    uint8_t *stuck;                /* [n_local] */
+    float *silent_s;               /* [n_local] */
     struct state_receiver incoming;
     struct state_copy state; /* what this aggregator announced */
     bool wants_state;
@@ -66,6 +73,7 @@ void aggregator_destroy(struct aggregator *a)
     if (a->t)
         a->t->ops->destroy(a->t);
     coordinator_destroy(a->c);
+    exchange_destroy(a->x);
     timing_model_free(a->model);
     node_destroy(a->node);
     node_load_free(a->load);
@@ -73,7 +81,7 @@ void aggregator_destroy(struct aggregator *a)
     state_drop(&a->outgoing.copy);
     state_drop(&a->state);
     free(a->events);
-    free(a->sum);
+    free(a->show_shares);
     free(a->stuck);
     free(a->silent_s);
     free(a);
@@ -98,14 +106,16 @@ enum dsgd_err aggregator_create(struct aggregator_config *config,
         a->events = calloc(EVENTS, sizeof *a->events);
         a->stuck = calloc(n, sizeof *a->stuck);
         a->silent_s = calloc(n, sizeof *a->silent_s);
-        if (!config->coord)
-            a->sum = calloc(node_grad_elems(a->node), sizeof *a->sum);
-        if (!a->events || !a->stuck || !a->silent_s ||
-            (!config->coord && !a->sum))
+        a->show_shares = calloc(n, sizeof *a->show_shares);
+        if (!a->events || !a->stuck || !a->silent_s || !a->show_shares)
             rc = error_set(err, DSGD_E_NOMEM, "aggregator: no memory");
     }
+    if (rc == DSGD_OK && config->transport)
+        rc = exchange_create(a->node, config->transport, a->index,
+                             config->n_nodes, &a->x, err);
     if (rc == DSGD_OK && config->coord) {
         config->coord->node = a->node;
+        config->coord->exchange = a->x;
         config->coord->transport = config->transport;
         config->coord->clock = &a->clock;
         rc = coordinator_create(config->coord, &a->c, err);
@@ -198,7 +208,8 @@ static bool pump_events(struct aggregator *a, double now_s)
             a->wants_state = false;
         did = true;
     }
-    if (!a->n_events)
+    uint64_t published = node_published(a->node);
+    if (!a->n_events && (a->c || a->told == published))
         return did;
     if (a->c) {
         coordinator_events(a->c, 0, a->events, a->n_events, now_s);
@@ -206,8 +217,11 @@ static bool pump_events(struct aggregator *a, double now_s)
         return true;
     }
     struct msg m = {.kind = MSG_EVENTS, .count = a->n_events};
-    if (send(a, &m, a->events, a->n_events * sizeof *a->events))
+    m.u.node.published = published;
+    if (send(a, &m, a->events, a->n_events * sizeof *a->events)) {
         a->n_events = 0;
+        a->told = published;
+    }
     return did;
 }
 
@@ -257,30 +271,44 @@ static void pump_life(struct aggregator *a, double now_s)
         send(a, &m, a->silent_s, m.count * sizeof *a->silent_s);
 }
 
-static bool pump_sum(struct aggregator *a)
+static void on_close(struct aggregator *a, const struct msg *m,
+                     const uint8_t *body, size_t bytes)
 {
-    size_t elems = node_grad_elems(a->node);
-    struct msg m = {.kind = MSG_SUM,
-                    .count = (uint32_t)elems,
-                    .attempt = a->sum_attempt,
-                    .step = a->sum_step};
+    uint32_t n = node_size(a->node);
+    struct exchange_plan plan = {.step = m->step,
+                                 .attempt = m->attempt,
+                                 .spread = (m->flags & MSG_SPREAD) != 0,
+                                 .factor = m->u.close.factor,
+                                 .role = body + n};
 
-    if (!a->sum_waits || a->ended || !a->t->ops->bulk_idle(a->t, 0))
-        return false;
-    a->t->ops->bulk(a->t, 0, &m, NULL, 0, a->sum, elems * sizeof *a->sum);
-    a->sum_waits = false;
-    return true;
+    if (m->step != node_published(a->node) + 1 || m->count != n ||
+        bytes != n + exchange_nodes(a->x))
+        return; /* this node was taken out of that step */
+    exchange_begin(a->x, &plan, body);
 }
 
-static void on_close(struct aggregator *a, const struct msg *m,
-                     const uint8_t *mask, size_t bytes)
+static void on_show(struct aggregator *a, const struct msg *m,
+                    const void *shares, size_t bytes)
 {
-    if (m->step <= node_published(a->node) || bytes != node_size(a->node))
-        return; /* this node was taken out of that step */
-    node_sum(a->node, mask, a->sum);
-    a->sum_step = m->step;
-    a->sum_attempt = m->attempt;
-    a->sum_waits = true;
+    size_t want = node_size(a->node) * sizeof *a->show_shares;
+
+    if (bytes != want || m->step != node_published(a->node) + 1)
+        return;
+    a->show = *m;
+    memcpy(a->show_shares, shares, want);
+}
+
+/* The mean may be shown, and all of it has come. */
+static bool show(struct aggregator *a)
+{
+    if (a->show.kind != MSG_SHOW ||
+        !exchange_complete(a->x, a->show.step, a->show.attempt))
+        return false;
+    a->show.kind = 0;
+    node_commit(a->node, &a->show);
+    exchange_committed(a->x);
+    node_show(a->node, &a->show, a->show_shares);
+    return true;
 }
 
 static void on_publish(struct aggregator *a, const struct msg *m,
@@ -291,8 +319,9 @@ static void on_publish(struct aggregator *a, const struct msg *m,
 
     if (bytes != shares + mean || m->step != node_published(a->node) + 1)
         return;
+    exchange_drop(a->x);
+    a->show.kind = 0;
     memcpy(node_reserve(a->node), (const char *)body + shares, mean);
-    a->sum_waits = false;
     node_commit(a->node, m);
     node_show(a->node, m, body);
 }
@@ -312,8 +341,13 @@ static void on_state(struct aggregator *a, uint32_t node, const struct msg *m,
     }
     state_drop(copy);
     a->wants_state = false;
-    if (!a->c) /* the coordinator's node is never behind itself */
+    if (!a->c) { /* the coordinator's node is never behind itself */
+        if (m->step > node_published(a->node)) {
+            exchange_drop(a->x);
+            a->show.kind = 0;
+        }
         node_jump(a->node, m->step);
+    }
     sys_futex_ring(&a->h->worker_bell);
 }
 
@@ -349,9 +383,11 @@ static void on_coordinator(struct aggregator *a, uint32_t node,
 
     switch (m->kind) {
     case MSG_EVENTS:
+        coordinator_has(a->c, node, m->u.node.published);
         coordinator_events(a->c, node, body, m->count, now_s);
         break;
     case MSG_LIFE:
+        coordinator_has(a->c, node, m->u.node.published);
         coordinator_life(a->c, node, body, m, now_s);
         break;
     case MSG_LOAD:
@@ -359,9 +395,6 @@ static void on_coordinator(struct aggregator *a, uint32_t node,
         break;
     case MSG_REQUEST:
         checkpoints_request(a->c, m->flags);
-        break;
-    case MSG_SUM:
-        coordinator_sum(a->c, node, m, body);
         break;
     case MSG_STATE:
         on_state(a, node, m, body, bytes);
@@ -383,6 +416,10 @@ static void on_message(void *context, uint32_t node, const struct msg *m,
 {
     struct aggregator *a = context;
 
+    if (m->kind == MSG_SUM || m->kind == MSG_MEAN) {
+        exchange_message(a->x, node, m, body, bytes);
+        return;
+    }
     if (a->c) {
         on_coordinator(a, node, m, body, bytes);
         return;
@@ -390,6 +427,9 @@ static void on_message(void *context, uint32_t node, const struct msg *m,
     switch (m->kind) {
     case MSG_CLOSE:
         on_close(a, m, body, bytes);
+        break;
+    case MSG_SHOW:
+        on_show(a, m, body, bytes);
         break;
     case MSG_START:
         if (bytes == node_size(a->node) * sizeof(struct msg_share))
@@ -476,9 +516,14 @@ static void pump_end(struct aggregator *a, double now_s)
     }
 }
 
-/* The coordinator may want to look again earlier. */
+/* How long to sleep when nothing came: the bell, which wakes, does not ring for
+ * messages.  The coordinator may want to look again earlier. */
 static uint64_t nap_limit(struct aggregator *a, uint64_t nap_ns)
 {
+    if (!a->t)
+        nap_ns = NAP_ALONE_NS;
+    else if (exchange_active(a->x) && nap_ns > NAP_BUSY_NS)
+        nap_ns = NAP_BUSY_NS;
     double left_s =
         a->c ? coordinator_next_s(a->c) - own_clock_s(&a->clock) : INFINITY;
 
@@ -490,8 +535,9 @@ static uint64_t nap_limit(struct aggregator *a, uint64_t nap_ns)
 static void *run(void *argument)
 {
     struct aggregator *a = argument;
-    uint64_t nap_ns = NAP_FIRST_NS;
+    uint64_t nap_ns = NAP_FIRST_NS, did_ns = 0;
 
+    prctl(PR_SET_TIMERSLACK, 1000UL); /* short naps are short */
     while (!a->finished || !drained(a)) {
         double now_s = own_clock_s(&a->clock);
         bool did = pump_events(a, now_s);
@@ -508,13 +554,21 @@ static void *run(void *argument)
         if (a->c)
             did = coordinator_tick(a->c, own_clock_s(&a->clock)) || did;
         else
-            did = pump_sum(a) || pump_state(a, now_s) || did;
+            did = pump_state(a, now_s) || did;
+        if (a->x)
+            did = exchange_pump(a->x) || did;
+        did = show(a) || did;
         pump_end(a, now_s);
         if (did) {
             nap_ns = NAP_FIRST_NS;
+            did_ns = sys_now_ns();
+        } else if (a->t && node_idle(a->node) &&
+                   sys_now_ns() - did_ns < SPIN_NS) {
+            sched_yield(); /* what comes next is all that is waited for */
         } else {
-            node_nap(a->node, nap_limit(a, a->t ? nap_ns : NAP_ALONE_NS));
-            nap_ns = nap_ns * 2 < NAP_LAST_NS ? nap_ns * 2 : NAP_LAST_NS;
+            node_nap(a->node, nap_limit(a, nap_ns));
+            nap_ns += nap_ns / NAP_SHARE;
+            nap_ns = nap_ns < NAP_LAST_NS ? nap_ns : NAP_LAST_NS;
         }
     }
     return NULL;

@@ -12,7 +12,7 @@ struct aggregator;
 
 struct aggregator_config {
     const struct segment *seg;
-    uint32_t node_index;
+    uint32_t node_index, n_nodes;
     struct transport *transport;      /* NULL when there is one node; owned */
     struct timing_model *model;       /* the coordinator's, or NULL; owned */
     struct coordinator_config *coord; /* node 0: NULL elsewhere; its node,

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "chunks.h"
 #include "error.h"
 #include "preempt.h"
 #include "sys.h"
@@ -43,6 +44,7 @@ enum dsgd_err client_create(const struct dsgd_options *opt,
     d->replaces = atomic_load(&self(d)->exit) == SEG_EXIT_DIED;
     d->hold_step = atomic_load(&self(d)->hold_step);
     atomic_store(&self(d)->exit, SEG_EXIT_NONE);
+    segment_join(&d->seg, local);
     atomic_store(&self(d)->pid, (int32_t)getpid());
     sign_of_life(d);
     *out = d;
@@ -241,6 +243,15 @@ static bool may_begin(const struct dsgd *d, uint64_t step)
            published >= d->hold_step;
 }
 
+/* Sleep until the bell rings, unless there is a sum to help with. */
+static void wait_bell(struct dsgd *d, uint32_t seen, uint64_t timeout_ns)
+{
+    _Atomic uint32_t *bell = &d->seg.h->worker_bell;
+
+    if (!chunks_help(&d->seg, d->local) && !sys_futex_spin(bell, seen))
+        sys_futex_wait(bell, seen, timeout_ns);
+}
+
 /* Sleep until step may begin, serving requests for the state. */
 static enum dsgd_err wait_for_start(struct dsgd *d, uint64_t step)
 {
@@ -257,7 +268,7 @@ static enum dsgd_err wait_for_start(struct dsgd *d, uint64_t step)
         if (!told)
             post(d, SEG_EVENT_READY, step, 0, 0);
         told = true;
-        sys_futex_wait(&d->seg.h->worker_bell, bell, UINT64_MAX);
+        wait_bell(d, bell, UINT64_MAX);
     }
 }
 
@@ -475,7 +486,7 @@ enum dsgd_err dsgd_next_mean(struct dsgd *d, struct dsgd_mean *mean)
         if (rc != DSGD_OK)
             return rc;
         give_state(d);
-        sys_futex_wait(&d->seg.h->worker_bell, bell, timeout_ns);
+        wait_bell(d, bell, timeout_ns);
     }
 }
 

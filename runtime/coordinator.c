@@ -56,7 +56,7 @@ static void open_step(struct coordinator *c)
     c->target = (uint32_t)cutoff_begin(c->cutoff, c->flag_a, c->overhead_s);
     c->n_arrived = 0;
     c->attempt = 0;
-    c->dropped = false;
+    c->timed_out = false;
     c->step_s = c->now_s;
     enter(c, PHASE_OPEN);
     dyn_open(c);
@@ -176,8 +176,6 @@ static void begin_close(struct coordinator *c)
     dyn_closed(c);
     c->attempt++;
     c->close_s = c->wait_s = c->now_s;
-    c->next_sum = 0;
-    c->sum_started = false;
     enter(c, PHASE_CLOSING);
     peers_close(c);
 }
@@ -196,32 +194,29 @@ static bool tick_open(struct coordinator *c)
     return true;
 }
 
-/* Add the nodes' sums in node order, as far as they have come. */
-static void add_sums(struct coordinator *c)
+float coordinator_factor(const struct coordinator *c)
 {
-    float *mean = node_reserve(c->node);
-    size_t bytes = node_grad_elems(c->node) * sizeof *mean;
+    return (float)(1.0 / (double)late_samples(c));
+}
 
-    for (; c->next_sum < c->n_nodes; c->next_sum++) {
-        struct peer *p = &c->peer[c->next_sum];
-        if (!p->contributes)
-            continue;
-        if (c->next_sum == 0) {
-            node_sum(c->node, p->mask, mean);
-        } else if (!p->sum) {
-            return;
-        } else {
-            if (c->sum_started)
-                node_add(c->node, mean, p->sum);
-            else
-                memcpy(mean, p->sum, bytes);
-            p->sum = NULL;
-            c->transport->ops->release(c->transport, c->next_sum);
-        }
-        c->sum_started = true;
-    }
-    if (!c->sum_started) /* nobody had anything to give */
-        memset(mean, 0, bytes);
+/* Nobody had anything to give: the mean is zero. */
+static void clear_mean(struct coordinator *c)
+{
+    if (c->exchange)
+        exchange_drop(c->exchange);
+    memset(node_reserve(c->node), 0, node_grad_elems(c->node) * sizeof(float));
+}
+
+/* Returns whether the mean is whole, in the reserved slot. */
+static bool make_mean(struct coordinator *c)
+{
+    if (!coordinator_gives(c))
+        clear_mean(c);
+    else if (c->exchange)
+        return exchange_complete(c->exchange, c->step, c->attempt);
+    else
+        node_sum(c->node, c->peer[0].mask, coordinator_factor(c));
+    return true;
 }
 
 static void account(struct coordinator *c, uint64_t samples)
@@ -232,7 +227,7 @@ static void account(struct coordinator *c, uint64_t samples)
     c->run_s += c->now_s - c->step_s;
     if (!c->published)
         c->overhead_s = overhead;
-    else if (!c->dropped) /* a timeout is no cost of the next step */
+    else if (!c->timed_out) /* a timeout is no cost of the next step */
         c->overhead_s = .9 * c->overhead_s + .1 * overhead;
     cutoff_end(c->cutoff);
 }
@@ -256,8 +251,7 @@ static void publish(struct coordinator *c)
                              .lr_scale = late_lr_scale(c, samples)};
     bool epoch_end, last = false;
 
-    node_scale(c->node, node_reserve(c->node),
-               samples ? (float)(1.0 / (double)samples) : 0);
+    c->final_attempt = c->attempt;
     c->now_s = own_clock_s(c->clock);
     for (uint32_t w = 0; w < c->n_workers; w++)
         about.contributors += c->worker[w].arrived;
@@ -287,6 +281,7 @@ static void publish(struct coordinator *c)
     c->own_mean = peers_mean(c, c->published, &about);
     c->own_waits = true;
     node_commit(c->node, &c->own_mean);
+    peers_committed(c);
 }
 
 /* This node sees a mean last: sending it to the others competes with its own
@@ -305,56 +300,52 @@ static bool show_own(struct coordinator *c)
     return true;
 }
 
-/* Take nodes that do not deliver out of the step.  Returns whether there were
- * any. */
+/* Take nodes that do not deliver out of the step, and begin again without them:
+ * as a star.  Returns whether the time to deliver was over. */
 static bool drop_late_nodes(struct coordinator *c)
 {
-    bool dropped = false;
-
-    if (c->replay || c->now_s - c->wait_s <= coordinator_hard_timeout_s(c))
+    if (c->replay || !c->exchange ||
+        c->now_s - c->wait_s <= coordinator_hard_timeout_s(c))
         return false;
     c->wait_s = c->now_s;
+    c->timed_out = true;
     for (uint32_t i = 1; i < c->n_nodes; i++) {
         struct peer *p = &c->peer[i];
-        if (i < c->next_sum || !p->contributes || p->sum)
+        if (!coordinator_late(c, i))
             continue;
         for (uint32_t l = 0; l < p->n_local; l++)
             late_take_out(c, &c->worker[p->worker[l]]);
         p->contributes = false;
         loss_node(c, i);
-        dropped = true;
     }
-    c->attempt += dropped;
-    c->dropped = c->dropped || dropped;
-    return dropped;
+    c->attempt++;
+    if (c->n_arrived)
+        peers_close(c);
+    return true;
 }
 
 /* All that had arrived were on nodes that are lost.  The other nodes' sums are
  * of carried gradients; they are asked for anew. */
 static void reopen(struct coordinator *c)
 {
-    for (uint32_t i = 1; i < c->n_nodes; i++) {
-        struct peer *p = &c->peer[i];
-        p->contributes = false;
-        if (p->sum)
-            c->transport->ops->release(c->transport, i);
-        p->sum = NULL;
-    }
+    exchange_drop(c->exchange);
+    for (uint32_t i = 1; i < c->n_nodes; i++)
+        c->peer[i].contributes = false;
     late_reopen(c);
     enter(c, PHASE_OPEN);
 }
 
 static bool tick_closing(struct coordinator *c)
 {
+    if (make_mean(c)) {
+        publish(c);
+        return true;
+    }
     if (drop_late_nodes(c) && !c->n_arrived) {
         reopen(c);
         return true;
     }
-    add_sums(c);
-    if (c->next_sum < c->n_nodes)
-        return false;
-    publish(c);
-    return true;
+    return false;
 }
 
 /* The nodes' last words are in, or overdue: complete the record. */
@@ -544,20 +535,6 @@ void coordinator_life(struct coordinator *c, uint32_t node,
     }
     for (uint32_t i = 0; i < p->n_local && i < m->count; i++)
         loss_life(c, p->worker[i], now_s - silent_s[i]);
-}
-
-void coordinator_sum(struct coordinator *c, uint32_t node, const struct msg *m,
-                     const float *sum)
-{
-    struct peer *p = &c->peer[node];
-    bool wanted = c->phase == PHASE_CLOSING && m->step == c->step &&
-                  m->attempt == p->asked && p->contributes && !p->sum &&
-                  node >= c->next_sum && m->count == node_grad_elems(c->node);
-
-    if (wanted)
-        p->sum = sum;
-    else
-        c->transport->ops->release(c->transport, node);
 }
 
 void coordinator_bye(struct coordinator *c, uint32_t node, const uint8_t *stuck)

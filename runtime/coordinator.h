@@ -10,6 +10,7 @@
 
 #include "cutoff.h"
 #include "dsgd.h"
+#include "exchange.h"
 #include "node.h"
 #include "record.h"
 #include "record_replay.h"
@@ -27,6 +28,7 @@ struct coordinator_config {
     const struct timing_model *model; /* for dynamic and dry; else NULL */
     struct node *node;                /* node 0 */
     struct transport *transport;      /* NULL when there is one node */
+    struct exchange *exchange;        /* NULL when there is one node */
     struct own_clock *clock;          /* the aggregator's */
 };
 
@@ -52,8 +54,8 @@ void coordinator_telemetry(struct coordinator *c, uint32_t node,
                            const float *value);
 void coordinator_life(struct coordinator *c, uint32_t node,
                       const float *silent_s, const struct msg *m, double now_s);
-void coordinator_sum(struct coordinator *c, uint32_t node, const struct msg *m,
-                     const float *sum);
+/* The node has shown this mean to its workers. */
+void coordinator_has(struct coordinator *c, uint32_t node, uint64_t published);
 /* stuck: [workers of the node] who never came to the end of the run. */
 void coordinator_bye(struct coordinator *c, uint32_t node,
                      const uint8_t *stuck);

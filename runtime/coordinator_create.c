@@ -30,6 +30,7 @@ void coordinator_destroy(struct coordinator *c)
     free(c->flag_b);
     free(c->range);
     free(c->share);
+    free(c->close_body);
     free(c->row_mask);
     free(c->row_duration);
     free(c->row_lag);
@@ -53,14 +54,15 @@ static bool alloc_arrays(struct coordinator *c)
     c->flag_b = calloc(n, sizeof *c->flag_b);
     c->range = calloc(n, sizeof *c->range);
     c->share = calloc(n, sizeof *c->share);
+    c->close_body = calloc(n + c->n_nodes, sizeof *c->close_body);
     c->row_mask = calloc(n, sizeof *c->row_mask);
     c->row_duration = calloc(n, sizeof *c->row_duration);
     c->row_lag = calloc(n, sizeof *c->row_lag);
     c->row_first = calloc(n, sizeof *c->row_first);
     c->row_count = calloc(n, sizeof *c->row_count);
     return c->worker && c->peer && c->flag_a && c->flag_b && c->range &&
-           c->share && c->row_mask && c->row_duration && c->row_lag &&
-           c->row_first && c->row_count;
+           c->share && c->close_body && c->row_mask && c->row_duration &&
+           c->row_lag && c->row_first && c->row_count;
 }
 
 /* Number the workers within their nodes, in rank order. */
@@ -95,6 +97,7 @@ enum dsgd_err coordinator_create(const struct coordinator_config *config,
     c->n_nodes = config->n_nodes;
     c->node = config->node;
     c->transport = config->transport;
+    c->exchange = config->exchange;
     c->clock = config->clock;
     c->step = 1;
     c->phase = PHASE_BOUNDARY;

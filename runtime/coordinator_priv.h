@@ -59,13 +59,16 @@ struct peer {
     uint32_t *worker; /* [n_local] global index */
     uint8_t *mask;    /* [n_local] enum msg_take of the closing step */
     bool contributes;
-    uint32_t asked; /* the attempt that it was told to sum for */
     bool lost;
     bool bye, done;
     bool reap_sent;
-    const float *sum; /* held until it has been added */
-    double load_s;    /* own clock when its load was recorded last */
-    uint64_t sent;    /* last mean sent */
+    uint8_t role;    /* in the closing step: enum exchange_role */
+    double heard_s;  /* own clock when it was last heard of */
+    uint64_t has;    /* last mean that it has shown to its workers */
+    uint64_t pieces; /* last mean that it gets in pieces */
+    double pieces_s; /* … own clock when it was told to show it */
+    double load_s;   /* own clock when its load was recorded last */
+    uint64_t sent;   /* last mean sent */
     uint64_t state_bytes;
     bool wants_state;
     struct state_sender state;
@@ -80,6 +83,7 @@ struct coordinator {
     struct peer *peer;     /* [n_nodes]; 0: this node */
     struct node *node;
     struct transport *transport;
+    struct exchange *exchange;
     struct record *record;
     struct cutoff *cutoff;
     struct record_replay *replay;    /* NULL: this is no replay */
@@ -102,34 +106,47 @@ struct coordinator {
     double look_s;     /* own clock from which on to look for lost workers */
     double ask_s;      /* … to ask for a state again */
     uint32_t ask_next; /* … of which node, when this one has none */
-    bool dropped;      /* a node was taken out of the closing step */
-    bool last;         /* the last published step ended the run */
-    bool preempted;    /* … early, at a checkpoint */
-    bool broken;       /* no worker is left to end it */
-    bool whole;        /* every able worker has a whole batch */
-    double phase_s;    /* own clock when the phase began */
-    double step_s;     /* … when the open step started */
-    double close_s;    /* … when it was closed */
-    double wait_s;     /* … since when nodes owe their sums */
-    double origin_s;   /* … when the first step started */
-    double run_s;      /* sum of step times, boundaries left out */
-    double overhead_s; /* publish - close, low running quantile */
+    bool timed_out;    /* the closing step waited for one hard timeout */
+    uint32_t final_attempt; /* of the last published step */
+    bool last;              /* the last published step ended the run */
+    bool preempted;         /* … early, at a checkpoint */
+    bool broken;            /* no worker is left to end it */
+    bool whole;             /* every able worker has a whole batch */
+    double phase_s;         /* own clock when the phase began */
+    double step_s;          /* … when the open step started */
+    double close_s;         /* … when it was closed */
+    double wait_s;          /* … when this attempt to sum began */
+    double origin_s;        /* … when the first step started */
+    double run_s;           /* sum of step times, boundaries left out */
+    double overhead_s;      /* publish - close, low running quantile */
     uint64_t run_samples;
     struct msg own_mean; /* the last mean, for this node's workers */
     bool own_waits;      /* … who have not seen it yet */
     double published_s;  /* own clock when it was complete */
-    uint32_t next_sum;   /* nodes are added in order */
-    bool sum_started;
+    bool spread;         /* the closing step's pieces have many owners */
 
     /* Scratch, [n_workers]. */
     bool *flag_a, *flag_b;
     struct sample_range *range;
     struct msg_share *share; /* [largest n_local] */
+    uint8_t *close_body;     /* [n_workers + n_nodes] */
     uint8_t *row_mask;
     float *row_duration, *row_lag;
     uint64_t *row_first;
     uint32_t *row_count;
 };
+
+/* What the sum over the contributors is multiplied with. */
+float coordinator_factor(const struct coordinator *c);
+
+/* coordinator_nodes.c */
+
+/* A node has something to give to the closing step. */
+bool coordinator_gives(const struct coordinator *c);
+/* The node has given no sign of life for a while. */
+bool coordinator_silent(const struct coordinator *c, uint32_t node);
+/* One hard timeout after its close, the step waits for this node. */
+bool coordinator_late(const struct coordinator *c, uint32_t node);
 
 /* peers.c */
 
@@ -139,8 +156,10 @@ void peers_shares(struct coordinator *c, const struct peer *p);
 void peers_start(struct coordinator *c);
 /* Tell a node from when on its busy workers should sit the open step out. */
 void peers_latest(struct coordinator *c, uint32_t node, const float *latest_s);
-/* Tell contributing nodes to sum. */
+/* Have the nodes exchange their sums; again after a node was taken out. */
 void peers_close(struct coordinator *c);
+/* The mean of c->published is in the ring. */
+void peers_committed(struct coordinator *c);
 /* Send each node what it lacks and can take.  Returns whether it did. */
 bool peers_pump(struct coordinator *c);
 /* Every node that could be sent the last mean has taken it. */

@@ -104,6 +104,8 @@ struct dsgd_options {
     uint64_t max_steps; /* the run ends after so many; 0: no limit */
 
     size_t ring_bytes;     /* means kept for late workers, bytes a node */
+    size_t spread_bytes;   /* gradients at least so large are summed by all
+                              nodes, each a part; smaller ones by node 0 */
     double hard_timeout_s; /* > 0: fixed; 0: from the observed run-times */
 
     char checkpoint_dir[256];  /* "": no checkpoints.  %j, %u and %x stand for

@@ -43,6 +43,7 @@
 #define DSGD_MAX_CUTS           "DSGD_MAX_CUTS"      /* as --dsgd-max-cuts */
 #define DSGD_MAX_CUT_SHARE      "DSGD_MAX_CUT_SHARE" /* as --dsgd-max-cut-share */
 #define DSGD_RING_BYTES         "DSGD_RING_BYTES"    /* bytes of ring a node */
+#define DSGD_SPREAD_BYTES       "DSGD_SPREAD_BYTES" /* summed by all nodes */
 #define DSGD_HARD_TIMEOUT       "DSGD_HARD_TIMEOUT" /* seconds, fixed */
 #define DSGD_CHECKPOINT_DIR     "DSGD_CHECKPOINT_DIR"
 #define DSGD_CHECKPOINT_STEPS   "DSGD_CHECKPOINT_STEPS"   /* every so many */

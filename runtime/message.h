@@ -18,10 +18,14 @@ enum msg_kind {
     MSG_DONE = 10,    /* the node's aggregator sends no more */
     MSG_LOAD = 12,    /* float[count]: the node's telemetry */
     MSG_REQUEST = 14, /* flags: enum seg_request */
-    /* node to coordinator, bulk */
-    MSG_SUM = 4, /* float[grad_elems]: sum over the node's contributors */
+    /* any node to any node, bulk: pieces, see exchange.h */
+    MSG_SUM = 4,   /* float[count]: sum over the node's contributors */
+    MSG_MEAN = 20, /* float[count] */
     /* coordinator to node, control */
-    MSG_CLOSE = 5,   /* uint8_t[count]: enum msg_take of each worker's sums */
+    MSG_CLOSE = 5,   /* uint8_t[count]: enum msg_take of each worker's sums;
+                      * then uint8_t[nodes]: enum exchange_role */
+    MSG_SHOW = 21,   /* struct msg_share[count]: the mean is whole, and on its
+                      * way to this node in pieces */
     MSG_START = 6,   /* struct msg_share[count]: step may begin */
     MSG_END = 7,     /* the run is over */
     MSG_REAP = 11,   /* the record is complete: end stuck processes */
@@ -34,12 +38,13 @@ enum msg_kind {
 };
 
 enum msg_flag {
-    MSG_EPOCH_END = 1,  /* PUBLISH: the last step of its epoch */
-    MSG_STARTS = 2,     /* PUBLISH: the next step may begin */
+    MSG_EPOCH_END = 1,  /* PUBLISH, SHOW: the last step of its epoch */
+    MSG_STARTS = 2,     /* PUBLISH, SHOW: the next step may begin */
     MSG_LAST = 4,       /* STATE: the last piece */
-    MSG_CHECKPOINT = 8, /* PUBLISH: one is made of the state after it */
+    MSG_CHECKPOINT = 8, /* PUBLISH, SHOW: one is made of the state after it */
     MSG_PREEMPTED = 16, /* END: early, at a checkpoint */
-    MSG_BROKEN = 32     /* END: no worker is left */
+    MSG_BROKEN = 32,    /* END: no worker is left */
+    MSG_SPREAD = 64     /* CLOSE: exchange_plan.spread */
 };
 
 /* What of a worker's slot goes into a sum: the gradient of the step that is
@@ -55,15 +60,21 @@ struct msg {
     uint32_t kind;
     uint32_t flags;
     uint32_t count;   /* of what follows */
-    uint32_t attempt; /* CLOSE, SUM */
+    uint32_t attempt; /* CLOSE, SUM, MEAN, SHOW */
     uint64_t step;
     union {
-        struct { /* PUBLISH */
+        struct { /* PUBLISH, SHOW */
             uint64_t epoch, samples;
             uint64_t run_samples, run_ns; /* so far: for dsgd_progress */
             uint32_t contributors, pad;
             double lr_scale;
         } mean;
+        struct { /* CLOSE */
+            float factor;
+        } close;
+        struct { /* SUM, MEAN */
+            uint32_t index;
+        } piece;
         struct { /* END */
             double hard_timeout_s;
         } end;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "error.h"
+#include "exchange.h"
 #include "modex.h"
 #include "mpi_resume.h"
 #include "transport_mpi.h"
@@ -31,13 +32,18 @@ static enum dsgd_err make_transport(const struct place *p,
     size_t control = sizeof(struct msg) + 256 * sizeof(struct msg_event);
     size_t shares = sizeof(struct msg) + n * sizeof(struct msg_share);
     size_t bulk = shares + opt->grad_elems * sizeof(float);
+    size_t close = sizeof(struct msg) + n + p->n_nodes;
+    size_t piece =
+        sizeof(struct msg) +
+        exchange_piece_elems(opt->grad_elems, p->n_nodes) * sizeof(float);
 
     *t = NULL;
     if (p->n_nodes == 1)
         return DSGD_OK;
-    return transport_mpi_create(comm, p->node, p->n_nodes, p->leader,
-                                control > shares ? control : shares, bulk, t,
-                                err);
+    control = control > shares ? control : shares;
+    control = control > close ? control : close;
+    return transport_mpi_create(comm, p->node, p->n_nodes, p->leader, control,
+                                bulk, piece, t, err);
 }
 
 static enum dsgd_err
@@ -50,7 +56,8 @@ make_aggregator(const struct place *p, const struct dsgd_options *opt,
                                        .n_workers = p->n_workers,
                                        .n_nodes = p->n_nodes,
                                        .worker_node = p->worker_node};
-    struct aggregator_config config = {.seg = seg, .node_index = p->node};
+    struct aggregator_config config = {
+        .seg = seg, .node_index = p->node, .n_nodes = p->n_nodes};
 
     *agg = NULL;
     if (p->local_rank != 0)

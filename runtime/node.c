@@ -7,11 +7,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "chunks.h"
 #include "error.h"
 #include "sys.h"
 
 enum { STARTS = 256 }; /* step starts remembered, for the lags of late ones */
-enum { BLOCK = 1024 }; /* floats summed at a time: they stay in L1 */
 
 struct local {
     uint64_t begin_step, begin_ns;
@@ -25,6 +25,7 @@ struct node {
     struct local *local; /* [n_local] */
     uint32_t next;       /* whose events are looked at first */
     int reserved;        /* ring slot, -1: none */
+    struct chunks chunks;
     uint64_t start_step[STARTS], start_ns[STARTS];
     uint64_t total_ticks;  /* of all processes that were workers here */
     uint64_t pending_step; /* may begin once step - 1 is published */
@@ -40,6 +41,7 @@ enum dsgd_err node_create(const struct segment *seg, struct node **out,
         n->view = *seg;
         n->seg = &n->view;
         n->reserved = -1;
+        chunks_init(&n->chunks, n->seg);
         n->local = calloc(seg->h->n_local, sizeof *n->local);
         n->pending = calloc(seg->h->n_local, sizeof *n->pending);
     }
@@ -138,6 +140,17 @@ static bool events_wait(const struct node *n)
     return false;
 }
 
+bool node_idle(const struct node *n)
+{
+    uint64_t step = node_published(n) + 1;
+
+    for (uint32_t w = 0; w < n->seg->h->n_local; w++) {
+        if (n->local[w].commit_step != step)
+            return false;
+    }
+    return true;
+}
+
 void node_nap(struct node *n, uint64_t timeout_ns)
 {
     struct seg_header *h = n->seg->h;
@@ -149,61 +162,54 @@ void node_nap(struct node *n, uint64_t timeout_ns)
     atomic_store(&h->agg_asleep, 0);
 }
 
-static void add(float *restrict sum, const float *restrict x, size_t n)
-{
-#pragma omp simd
-    for (size_t i = 0; i < n; i++)
-        sum[i] += x[i];
-}
-
-void node_scale(const struct node *n, float *x, float factor)
-{
-    size_t elems = n->seg->h->grad_elems;
-#pragma omp simd
-    for (size_t i = 0; i < elems; i++)
-        x[i] *= factor;
-}
-
-void node_add(const struct node *n, float *sum, const float *x)
-{
-    add(sum, x, n->seg->h->grad_elems);
-}
-
-/* Add elements at..at + count of a worker's buffer to out; the first one is
- * copied. */
-static void take(const struct node *n, uint32_t w, bool buf, size_t at,
-                 size_t count, bool *first, float *out)
-{
-    const float *x = segment_slot(n->seg, w, buf) + at;
-
-    if (*first)
-        memcpy(out + at, x, count * sizeof *out);
-    else
-        add(out + at, x, count);
-    *first = false;
-}
-
-void node_sum(struct node *n, const uint8_t *mask, float *out)
-{
-    size_t elems = n->seg->h->grad_elems;
-
-    for (size_t at = 0; at < elems; at += BLOCK) {
-        size_t count = elems - at < BLOCK ? elems - at : BLOCK;
-        bool first = true;
-        for (uint32_t w = 0; w < n->seg->h->n_local; w++) {
-            if (mask[w] & MSG_OWN)
-                take(n, w, mask[w] & MSG_OWN_BUF, at, count, &first, out);
-            if (mask[w] & MSG_CARRIED)
-                take(n, w, mask[w] & MSG_CARRIED_BUF, at, count, &first, out);
-        }
-    }
-}
-
 float *node_reserve(struct node *n)
 {
     if (n->reserved < 0)
         n->reserved = (int)segment_reserve(n->seg);
     return segment_ring(n->seg, (uint32_t)n->reserved);
+}
+
+/* A slot that no helper of a sum before this one still writes. */
+static uint32_t clean_slot(struct node *n)
+{
+    if (chunks_abandon(&n->chunks) || n->reserved < 0)
+        n->reserved = (int)segment_reserve(n->seg);
+    return (uint32_t)n->reserved;
+}
+
+float *node_sum(struct node *n, const uint8_t *mask, float factor)
+{
+    n->reserved = (int)chunks_sum(&n->chunks, mask, factor, clean_slot(n));
+    return node_reserve(n);
+}
+
+void node_sum_begin(struct node *n, const uint8_t *mask)
+{
+    chunks_begin(&n->chunks, mask, 1, clean_slot(n));
+}
+
+bool node_sum_tend(struct node *n)
+{
+    bool did = chunks_tend(&n->chunks);
+
+    n->reserved = (int)n->chunks.slot;
+    return did;
+}
+
+size_t node_sum_ready(struct node *n)
+{
+    size_t ready = chunks_ready(&n->chunks) * n->seg->h->chunk_elems;
+    return ready < node_grad_elems(n) ? ready : node_grad_elems(n);
+}
+
+void node_sum_drop(struct node *n)
+{
+    clean_slot(n);
+}
+
+size_t node_chunk_elems(const struct node *n)
+{
+    return n->seg->h->chunk_elems;
 }
 
 static void give_shares(struct node *n, uint64_t step,

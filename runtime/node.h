@@ -26,19 +26,28 @@ uint64_t node_published(const struct node *n);
  * and lags worked out. */
 bool node_event(struct node *n, struct msg_event *event);
 
+/* All workers have committed what they have to give to the step that is next. */
+bool node_idle(const struct node *n);
+
 /* Sleep until a worker posts an event or timeout_ns has passed. */
 void node_nap(struct node *n, uint64_t timeout_ns);
 
-/* out[grad_elems] = sum of what mask[w], enum msg_take, says of each worker, in
- * rank order, a worker's own gradient before its carried one.  There is at
- * least one, and all were committed. */
-void node_sum(struct node *n, const uint8_t *mask, float *out);
+/* Sum what mask[w], enum msg_take, says of each worker, in rank order, a
+ * worker's own gradient before its carried one, times factor, into the reserved
+ * ring slot; workers that wait help.  There is at least one, and all were
+ * committed.  Returns node_reserve's slot from now on. */
+float *node_sum(struct node *n, const uint8_t *mask, float factor);
 
-/* sum += x, [grad_elems] */
-void node_add(const struct node *n, float *sum, const float *x);
-
-/* x *= factor, [grad_elems] */
-void node_scale(const struct node *n, float *x, float factor);
+/* The same without blocking, factor 1: node_sum_ready floats in front of
+ * node_reserve's slot are summed so far; until that is all of them, call
+ * node_sum_tend, which returns whether it did anything and may change
+ * node_reserve's slot.  node_sum_drop gives the sum up, and must come before
+ * the slot is used for anything but what was ready. */
+void node_sum_begin(struct node *n, const uint8_t *mask);
+bool node_sum_tend(struct node *n);
+size_t node_sum_ready(struct node *n);
+void node_sum_drop(struct node *n);
+size_t node_chunk_elems(const struct node *n); /* that are ready at a time */
 
 /* A ring slot for the next mean, to be filled and then published. */
 float *node_reserve(struct node *n);

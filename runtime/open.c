@@ -35,7 +35,8 @@ enum dsgd_err dsgd_open(const struct dsgd_options *opt, struct dsgd **d,
                                        .n_workers = 1,
                                        .n_nodes = 1,
                                        .worker_node = worker_node};
-    struct aggregator_config config = {.seg = &seg, .coord = &coord};
+    struct aggregator_config config = {
+        .seg = &seg, .n_nodes = 1, .coord = &coord};
 
     *d = NULL;
     if (getenv(DSGD_RUN_FD))

@@ -12,8 +12,9 @@
 #include "error.h"
 #include "rules.h"
 
-#define DEFAULT_CONF       DSGD_SYSCONFDIR "/dsgd/dsgd.conf"
-#define DEFAULT_RING_BYTES (64u << 20)
+#define DEFAULT_CONF         DSGD_SYSCONFDIR "/dsgd/dsgd.conf"
+#define DEFAULT_RING_BYTES   (64u << 20)
+#define DEFAULT_SPREAD_BYTES (256u << 10)
 
 /* A setting is a row: how it is read, and what it is called in each of the
  * places it may come from; NULL: not to be set there. */
@@ -187,6 +188,13 @@ static enum dsgd_err read_ring(const char *name, const char *value,
     return read_whole(name, value, SIZE_MAX, &opt->ring_bytes, err);
 }
 
+static enum dsgd_err read_spread(const char *name, const char *value,
+                                 struct dsgd_options *opt,
+                                 struct dsgd_error *err)
+{
+    return read_whole(name, value, SIZE_MAX, &opt->spread_bytes, err);
+}
+
 static enum dsgd_err read_timeout(const char *name, const char *value,
                                   struct dsgd_options *opt,
                                   struct dsgd_error *err)
@@ -271,6 +279,7 @@ static const struct setting settings[] = {
     {"MaxCutShare", DSGD_LAUNCH_DEFAULT_MAX_CUT_SHARE, DSGD_MAX_CUT_SHARE,
      DSGD_LAUNCH_MAX_CUT_SHARE, read_max_cut_share},
     {"RingBytes", NULL, DSGD_RING_BYTES, NULL, read_ring},
+    {"SpreadBytes", NULL, DSGD_SPREAD_BYTES, NULL, read_spread},
     {"HardTimeout", NULL, DSGD_HARD_TIMEOUT, NULL, read_timeout},
     {"CheckpointDir", NULL, DSGD_CHECKPOINT_DIR, NULL, read_checkpoint_dir},
     {"CheckpointSteps", NULL, DSGD_CHECKPOINT_STEPS, NULL,
@@ -384,6 +393,7 @@ enum dsgd_err dsgd_options_init(struct dsgd_options *opt,
 
     memset(opt, 0, sizeof *opt);
     opt->ring_bytes = DEFAULT_RING_BYTES;
+    opt->spread_bytes = DEFAULT_SPREAD_BYTES;
     strcpy(opt->cutoff, "full");
     opt->checkpoint_minutes = 10;
     opt->checkpoint_keep = 3;

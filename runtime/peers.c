@@ -62,19 +62,93 @@ void peers_latest(struct coordinator *c, uint32_t node, const float *latest_s)
         control(c, node, &m, latest_s, m.count * sizeof *latest_s);
 }
 
+/* Nodes that are awake and have all means so far take this one in pieces; the
+ * others get it whole, later, and so do all when nobody gives. */
+static uint8_t role(const struct coordinator *c, uint32_t node)
+{
+    const struct peer *p = &c->peer[node];
+    bool takes = node == 0 || p->contributes ||
+                 (p->has == c->published && !coordinator_silent(c, node));
+
+    return (uint8_t)((p->contributes ? EXCHANGE_GIVES : 0) |
+                     (takes ? EXCHANGE_TAKES : 0));
+}
+
+/* A mean of which a node has only some pieces yet: no more come once the next
+ * step's are exchanged. */
+static void forget_pieces(struct peer *p)
+{
+    if (!p->role && p->sent == p->pieces && p->has < p->sent)
+        p->sent = p->has;
+}
+
+/* Roles of all nodes; returns how many take part. */
+static uint32_t give_roles(struct coordinator *c)
+{
+    bool any = coordinator_gives(c);
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < c->n_nodes; i++) {
+        struct peer *p = &c->peer[i];
+        p->role = any ? role(c, i) : 0;
+        count += p->role != 0;
+        forget_pieces(p);
+    }
+    return count;
+}
+
+/* The same body for every node but for the mask in front. */
+static void send_close(struct coordinator *c, uint32_t node)
+{
+    const struct peer *p = &c->peer[node];
+    uint8_t *roles = c->close_body + p->n_local;
+    struct msg m = {.kind = MSG_CLOSE,
+                    .flags = c->spread ? MSG_SPREAD : 0,
+                    .count = p->n_local,
+                    .attempt = c->attempt,
+                    .step = c->step};
+
+    m.u.close.factor = coordinator_factor(c);
+    memcpy(c->close_body, p->mask, p->n_local);
+    for (uint32_t i = 0; i < c->n_nodes; i++)
+        roles[i] = c->peer[i].role;
+    struct exchange_plan plan = {.step = m.step,
+                                 .attempt = m.attempt,
+                                 .spread = c->spread,
+                                 .factor = m.u.close.factor,
+                                 .role = roles};
+    if (node == 0)
+        exchange_begin(c->exchange, &plan, c->close_body);
+    else
+        control(c, node, &m, c->close_body, p->n_local + c->n_nodes);
+}
+
 /* A node that can't be told is one that does not deliver: the hard timeout
  * takes it out. */
 void peers_close(struct coordinator *c)
 {
+    const uint32_t spread_nodes = 3;
+    size_t bytes = node_grad_elems(c->node) * sizeof(float);
+
+    if (!c->exchange)
+        return;
+    uint32_t n = give_roles(c);
+    c->spread =
+        c->attempt == 1 && n >= spread_nodes && bytes >= c->opt.spread_bytes;
+    for (uint32_t i = c->n_nodes; i-- > 0;) {
+        if (c->peer[i].role)
+            send_close(c, i);
+    }
+}
+
+void peers_committed(struct coordinator *c)
+{
+    if (!c->exchange)
+        return;
+    exchange_committed(c->exchange);
     for (uint32_t i = 1; i < c->n_nodes; i++) {
-        struct peer *p = &c->peer[i];
-        struct msg m = {.kind = MSG_CLOSE,
-                        .count = p->n_local,
-                        .attempt = c->attempt,
-                        .step = c->step};
-        p->asked = c->attempt;
-        if (p->contributes)
-            control(c, i, &m, p->mask, p->n_local);
+        if (c->peer[i].role & EXCHANGE_TAKES)
+            c->peer[i].pieces = c->published;
     }
 }
 
@@ -120,6 +194,29 @@ static bool send_mean(struct coordinator *c, uint32_t node)
                             p->n_local * sizeof *c->share, mean,
                             node_grad_elems(c->node) * sizeof *mean);
     p->sent++;
+    return true;
+}
+
+/* A node that has got the mean in pieces, or soon will, is told to show it. */
+static bool send_show(struct coordinator *c, uint32_t node)
+{
+    struct peer *p = &c->peer[node];
+    struct seg_mean about;
+
+    if (!node_mean(c->node, c->published, &about))
+        return false;
+    struct msg m = peers_mean(c, c->published, &about);
+    m.kind = MSG_SHOW;
+    m.attempt = c->final_attempt;
+    m.count = p->n_local;
+    if (m.flags & MSG_STARTS)
+        peers_shares(c, p);
+    else
+        memset(c->share, 0, p->n_local * sizeof *c->share);
+    if (!control(c, node, &m, c->share, p->n_local * sizeof *c->share))
+        return false;
+    p->sent = c->published;
+    p->pieces_s = c->now_s;
     return true;
 }
 
@@ -197,6 +294,9 @@ static bool pump_bulk(struct coordinator *c, uint32_t node)
     struct seg_mean about;
     bool lacks = p->sent < c->published;
 
+    if (p->sent + 1 == c->published && p->pieces == c->published &&
+        p->pieces_s < c->published_s && send_show(c, node))
+        return true;
     if (!(lacks || p->wants_state || p->state.copy.fd >= 0) ||
         !c->transport->ops->bulk_idle(c->transport, node))
         return false;

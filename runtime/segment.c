@@ -21,6 +21,22 @@ static size_t round_up(size_t n, size_t to)
     return (n + to - 1) / to * to;
 }
 
+/* Chunks of 64 KiB, or what makes at most SEGMENT_CHUNKS of them. */
+static void set_chunks(struct seg_header *h)
+{
+    size_t least = (h->grad_stride + SEGMENT_CHUNKS - 1) / SEGMENT_CHUNKS;
+    size_t elems = round_up(least > 16384 ? least : 16384, 1024);
+
+    h->chunk_elems = elems;
+    h->n_chunks = (uint32_t)((h->grad_elems + elems - 1) / elems);
+}
+
+static size_t sum_bytes(const struct seg_header *h)
+{
+    return sizeof(struct seg_sum) + h->n_chunks * sizeof(uint64_t) +
+           (size_t)h->n_local * h->slot_bufs * sizeof(uint32_t);
+}
+
 /* Sizes and offsets; false when they overflow. */
 static bool layout(struct seg_header *h, size_t ring_bytes)
 {
@@ -37,14 +53,16 @@ static bool layout(struct seg_header *h, size_t ring_bytes)
         ring_slots = least;
     h->ring_slots = (uint32_t)ring_slots;
     h->grad_stride = stride;
+    set_chunks(h);
     if (__builtin_mul_overflow(row, ring_slots, &ring) ||
         __builtin_mul_overflow(row, (size_t)h->n_local * h->slot_bufs, &slots))
         return false;
     h->off_workers = round_up(sizeof *h, 4096);
     h->off_means =
         h->off_workers + round_up(h->n_local * sizeof(struct seg_worker), 4096);
-    h->off_ring =
+    h->off_sum =
         h->off_means + round_up(ring_slots * sizeof(struct seg_mean), 4096);
+    h->off_ring = h->off_sum + round_up(sum_bytes(h), 4096);
     h->off_slots = h->off_ring + ring;
     if (__builtin_add_overflow(h->off_slots, slots, &total))
         return false;
@@ -58,6 +76,9 @@ static void set_views(struct segment *s, void *base, size_t bytes)
     s->bytes = bytes;
     s->workers = (void *)((char *)base + s->h->off_workers);
     s->means = (void *)((char *)base + s->h->off_means);
+    s->sum = (void *)((char *)base + s->h->off_sum);
+    s->done = (void *)(s->sum + 1);
+    s->rows = (void *)(s->done + s->h->n_chunks);
 }
 
 static enum dsgd_err no_space(const struct seg_file *file, size_t bytes,
@@ -211,8 +232,19 @@ float *segment_ring(const struct segment *s, uint32_t slot)
 
 float *segment_slot(const struct segment *s, uint32_t worker, uint32_t buf)
 {
+    return segment_row(s, worker * s->h->slot_bufs + buf);
+}
+
+float *segment_row(const struct segment *s, uint32_t row)
+{
     return (float *)(void *)((char *)s->h + s->h->off_slots) +
-           ((size_t)worker * s->h->slot_bufs + buf) * s->h->grad_stride;
+           (size_t)row * s->h->grad_stride;
+}
+
+void segment_join(struct segment *s, uint32_t worker)
+{
+    segment_unpin(s, worker);
+    atomic_store(&s->workers[worker].writing, 0);
 }
 
 void segment_post(struct segment *s, uint32_t worker,
@@ -330,6 +362,15 @@ static bool pinned(const struct segment *s, uint64_t step)
     return false;
 }
 
+static bool written(const struct segment *s, uint32_t slot)
+{
+    for (uint32_t w = 0; w < s->h->n_local; w++) {
+        if (atomic_load(&s->workers[w].writing) == slot + 1)
+            return true;
+    }
+    return false;
+}
+
 uint32_t segment_reserve(struct segment *s)
 {
     for (;;) {
@@ -337,14 +378,14 @@ uint32_t segment_reserve(struct segment *s)
         uint64_t oldest_step = UINT64_MAX;
         for (uint32_t i = 0; i < s->h->ring_slots; i++) {
             uint64_t step = atomic_load(&s->means[i].step);
-            if (step < oldest_step && !pinned(s, step)) {
+            if (step < oldest_step && !pinned(s, step) && !written(s, i)) {
                 oldest = i;
                 oldest_step = step;
             }
         }
-        /* A worker pins one slot at most and there are more slots than
-         * workers, so that one is free: but none may seem so when a worker
-         * reads on while the slots are looked at. */
+        /* A worker pins or writes one slot at most and there are more slots
+         * than workers, so that one is free: but none may seem so when a
+         * worker reads on while the slots are looked at. */
         if (oldest == UINT32_MAX)
             continue;
         atomic_store(&s->means[oldest].step, 0);

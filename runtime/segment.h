@@ -5,6 +5,7 @@
  *   workers    per worker: its events to the aggregator, its share of the next
  *              step, the mean it is reading
  *   means      per ring slot: which step's mean it holds
+ *   sum        what is being summed, see chunks.h
  *   ring       [ring_slots][grad_stride] mean gradients
  *   slots      [n_local][slot_bufs][grad_stride] gradient sums
  *
@@ -26,6 +27,7 @@
 #define SEGMENT_MAGIC  UINT64_C(0x31306473676473)
 #define SEGMENT_EVENTS 32 /* of a worker, a power of two */
 #define SEGMENT_NAME   64
+#define SEGMENT_CHUNKS 1024 /* of a gradient, at most */
 
 /* What somebody asks of the coordinator, bits. */
 enum seg_request {
@@ -82,11 +84,12 @@ struct seg_worker {
     alignas(64) struct seg_event events[SEGMENT_EVENTS];
     alignas(64) _Atomic uint64_t event_head; /* written by the worker */
     _Atomic uint64_t pin;                    /* step being read, or 0 */
-    _Atomic uint64_t applied;                /* last mean applied */
-    _Atomic uint64_t life_ns;                /* last sign of life */
-    _Atomic uint32_t done, total;            /* progress from dsgd_poll */
-    _Atomic uint32_t buf;                    /* of the gradient to come */
-    _Atomic uint32_t exit;                   /* enum seg_exit */
+    _Atomic uint32_t writing;     /* ring slot it may write, plus 1; 0: none */
+    _Atomic uint64_t applied;     /* last mean applied */
+    _Atomic uint64_t life_ns;     /* last sign of life */
+    _Atomic uint32_t done, total; /* progress from dsgd_poll */
+    _Atomic uint32_t buf;         /* of the gradient to come */
+    _Atomic uint32_t exit;        /* enum seg_exit */
     _Atomic int32_t pid;
     _Atomic uint64_t hold_step; /* its slot is not written before this step
                                    is published */
@@ -109,12 +112,21 @@ struct seg_mean {
     double lr_scale;
 };
 
+/* The sum that the node's workers can help with. */
+struct seg_sum {
+    alignas(64) _Atomic uint64_t claim; /* job number, next chunk */
+    _Atomic uint32_t slot;              /* ring slot it goes to */
+    _Atomic uint32_t n_rows;
+    _Atomic float factor;
+};
+
 struct seg_header {
     uint64_t magic;
     uint64_t bytes;
     uint64_t grad_elems, grad_stride; /* floats; the stride in floats */
-    uint32_t n_local, ring_slots, slot_bufs;
-    uint64_t off_workers, off_means, off_ring, off_slots;
+    uint64_t chunk_elems;             /* floats summed at a time */
+    uint32_t n_local, ring_slots, slot_bufs, n_chunks;
+    uint64_t off_workers, off_means, off_sum, off_ring, off_slots;
 
     alignas(64) _Atomic uint64_t published; /* last step in the ring */
     _Atomic uint64_t started;               /* last step that may begin */
@@ -141,6 +153,9 @@ struct segment {
     struct seg_header *h;
     struct seg_worker *workers; /* [n_local] */
     struct seg_mean *means;     /* [ring_slots] */
+    struct seg_sum *sum;
+    _Atomic uint64_t *done; /* [n_chunks] job number, and whether it is done */
+    _Atomic uint32_t *rows; /* [n_local * slot_bufs] slots to sum, in order */
     size_t bytes;
 };
 
@@ -184,6 +199,11 @@ void segment_detach(struct segment *s); /* s->h == NULL is fine */
 
 float *segment_ring(const struct segment *s, uint32_t slot);
 float *segment_slot(const struct segment *s, uint32_t worker, uint32_t buf);
+float *segment_row(const struct segment *s,
+                   uint32_t row); /* worker * bufs + buf */
+
+/* Worker's side: clear what a predecessor that died left behind. */
+void segment_join(struct segment *s, uint32_t worker);
 
 /* Worker's side: queue an event and wake the aggregator.  Sleeps while the
  * queue is full, which only an aggregator that is stopped can make it. */
@@ -204,7 +224,8 @@ bool segment_take(struct segment *s, uint32_t worker, struct seg_event *event);
 int segment_pin(struct segment *s, uint32_t worker, uint64_t step);
 void segment_unpin(struct segment *s, uint32_t worker);
 
-/* Aggregator's side: a ring slot to write, the oldest that nobody reads. */
+/* Aggregator's side: a ring slot to write, the oldest that nobody reads or
+ * writes. */
 uint32_t segment_reserve(struct segment *s);
 
 /* Aggregator's side: the slot that holds a step, or -1. */

@@ -1,6 +1,7 @@
 #include "sys.h"
 
 #include <linux/futex.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -34,10 +35,28 @@ void sys_futex_wait(_Atomic uint32_t *word, uint32_t seen, uint64_t timeout_ns)
             timeout_ns == UINT64_MAX ? NULL : &t, NULL, 0);
 }
 
-void sys_futex_ring(_Atomic uint32_t *word)
+bool sys_futex_spin(const _Atomic uint32_t *word, uint32_t seen)
+{
+    const uint64_t spin_ns = 50000;
+    uint64_t start = sys_now_ns();
+
+    while (atomic_load(word) == seen) {
+        if (sys_now_ns() - start >= spin_ns)
+            return false;
+        sched_yield();
+    }
+    return true;
+}
+
+void sys_futex_ring_some(_Atomic uint32_t *word, int n)
 {
     atomic_fetch_add(word, 1);
-    syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+    syscall(SYS_futex, word, FUTEX_WAKE, n, NULL, NULL, 0);
+}
+
+void sys_futex_ring(_Atomic uint32_t *word)
+{
+    sys_futex_ring_some(word, INT32_MAX);
 }
 
 void own_clock_init(struct own_clock *c)

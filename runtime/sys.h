@@ -3,6 +3,7 @@
 #define DSGD_SYS_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 /* CLOCK_MONOTONIC in nanoseconds; no system call. */
@@ -19,8 +20,16 @@ double sys_thread_cpu_s(void);
  */
 void sys_futex_wait(_Atomic uint32_t *word, uint32_t seen, uint64_t timeout_ns);
 
+/* Give the core to others again and again, for 50 us at most, until *word
+ * differs from seen; returns whether it does.  For what usually comes sooner
+ * than a sleeper wakes up. */
+bool sys_futex_spin(const _Atomic uint32_t *word, uint32_t seen);
+
 /* Add one to *word and wake all that wait on it. */
 void sys_futex_ring(_Atomic uint32_t *word);
+
+/* Add one to *word and wake at most n that wait on it. */
+void sys_futex_ring_some(_Atomic uint32_t *word, int n);
 
 /* A clock that stands still while its owner does: a process that was stopped
  * or frozen must not hold its own absence against the others.  Call

@@ -12,8 +12,9 @@ enum { SLOTS = 32 }; /* control messages on their way to one peer */
 struct mpi_peer {
     int rank;
     uint32_t node;
-    char *slot; /* [SLOTS][control_bytes] */
+    char *slot; /* [SLOTS][control_bytes]; NULL: no control messages */
     MPI_Request slot_request[SLOTS];
+    size_t bulk_bytes;
     char *out, *in; /* [bulk_bytes] */
     MPI_Request out_request;
     bool in_held; /* delivered, not released */
@@ -23,14 +24,14 @@ struct transport_mpi {
     struct transport base;
     MPI_Comm comm;
     uint32_t n_peers;
-    struct mpi_peer *peer;  /* [n_peers] */
-    uint32_t *peer_of;      /* [n_nodes] */
-    uint32_t *node_of_rank; /* [size of comm] */
-    size_t control_bytes, bulk_bytes;
-    char *control_in;
+    struct mpi_peer *peer;   /* [n_peers] */
     MPI_Request *in_request; /* [n_peers + 1] the last: of control messages */
     int *ready;              /* [n_peers + 1] scratch */
     MPI_Status *status;      /* [n_peers + 1] scratch */
+    uint32_t *peer_of;       /* [n_nodes] */
+    uint32_t *node_of_rank;  /* [size of comm] */
+    size_t control_bytes;
+    char *control_in;
 };
 
 static enum dsgd_err mpi_error(struct dsgd_error *err, const char *what, int rc)
@@ -113,7 +114,7 @@ static int receive_control(struct transport_mpi *t)
 static int receive_bulk(struct transport_mpi *t, uint32_t i)
 {
     struct mpi_peer *p = &t->peer[i];
-    return MPI_Irecv(p->in, (int)t->bulk_bytes, MPI_BYTE, p->rank, TAG_BULK,
+    return MPI_Irecv(p->in, (int)p->bulk_bytes, MPI_BYTE, p->rank, TAG_BULK,
                      t->comm, &t->in_request[i]);
 }
 
@@ -212,11 +213,13 @@ static void destroy(struct transport *base)
 {
     struct transport_mpi *t = self(base);
 
-    for (uint32_t i = 0; t->in_request && i < t->n_peers + 1; i++)
-        cancel(&t->in_request[i]);
+    if (t->in_request)
+        cancel(control_request(t));
     for (uint32_t i = 0; t->peer && i < t->n_peers; i++) {
         struct mpi_peer *p = &t->peer[i];
         bool idle = drained(base, p->node);
+        if (t->in_request)
+            cancel(&t->in_request[i]);
         free(p->in);
         if (idle) {
             free(p->slot);
@@ -226,10 +229,10 @@ static void destroy(struct transport *base)
     free(t->peer);
     free(t->peer_of);
     free(t->node_of_rank);
-    free(t->control_in);
     free(t->in_request);
     free(t->ready);
     free(t->status);
+    free(t->control_in);
     free(t);
 }
 
@@ -245,30 +248,35 @@ static const struct transport_ops mpi_ops = {
 
 static void clear_requests(struct transport_mpi *t)
 {
-    for (uint32_t i = 0; t->in_request && i < t->n_peers + 1; i++)
-        t->in_request[i] = MPI_REQUEST_NULL;
+    if (t->in_request)
+        *control_request(t) = MPI_REQUEST_NULL;
     for (uint32_t i = 0; t->peer && i < t->n_peers; i++) {
         t->peer[i].out_request = MPI_REQUEST_NULL;
+        if (t->in_request)
+            t->in_request[i] = MPI_REQUEST_NULL;
         for (int s = 0; s < SLOTS; s++)
             t->peer[i].slot_request[s] = MPI_REQUEST_NULL;
     }
 }
 
 static bool make_peers(struct transport_mpi *t, uint32_t node, uint32_t n_nodes,
-                       const int *leader)
+                       const int *leader, size_t bulk_bytes, size_t piece_bytes)
 {
     for (uint32_t i = 0, k = 0; i < n_nodes; i++) {
-        if (i == node || (node != 0 && i != 0))
+        if (i == node)
             continue;
         struct mpi_peer *p = &t->peer[k];
+        bool with_first = node == 0 || i == 0;
         p->rank = leader[i];
         p->node = i;
         t->peer_of[i] = k++;
         t->node_of_rank[leader[i]] = i;
-        p->slot = calloc(SLOTS, t->control_bytes);
-        p->out = malloc(t->bulk_bytes);
-        p->in = malloc(t->bulk_bytes);
-        if (!p->slot || !p->out || !p->in)
+        p->bulk_bytes = with_first ? bulk_bytes : piece_bytes;
+        p->out = malloc(p->bulk_bytes);
+        p->in = malloc(p->bulk_bytes);
+        if (with_first)
+            p->slot = calloc(SLOTS, t->control_bytes);
+        if (!p->out || !p->in || (with_first && !p->slot))
             return false;
     }
     return true;
@@ -277,7 +285,7 @@ static bool make_peers(struct transport_mpi *t, uint32_t node, uint32_t n_nodes,
 enum dsgd_err transport_mpi_create(MPI_Comm comm, uint32_t node,
                                    uint32_t n_nodes, const int *leader,
                                    size_t control_bytes, size_t bulk_bytes,
-                                   struct transport **out,
+                                   size_t piece_bytes, struct transport **out,
                                    struct dsgd_error *err)
 {
     struct transport_mpi *t;
@@ -295,9 +303,8 @@ enum dsgd_err transport_mpi_create(MPI_Comm comm, uint32_t node,
         return error_set(err, DSGD_E_NOMEM, "transport: no memory");
     t->base.ops = &mpi_ops;
     t->comm = comm;
-    t->n_peers = node == 0 ? n_nodes - 1 : 1;
+    t->n_peers = n_nodes - 1;
     t->control_bytes = control_bytes;
-    t->bulk_bytes = bulk_bytes;
     t->peer = calloc(t->n_peers, sizeof *t->peer);
     t->in_request = calloc((size_t)t->n_peers + 1, sizeof *t->in_request);
     t->ready = calloc((size_t)t->n_peers + 1, sizeof *t->ready);
@@ -308,7 +315,7 @@ enum dsgd_err transport_mpi_create(MPI_Comm comm, uint32_t node,
     t->control_in = malloc(control_bytes);
     if (!t->peer || !t->in_request || !t->ready || !t->status || !t->peer_of ||
         !t->node_of_rank || !t->control_in ||
-        !make_peers(t, node, n_nodes, leader)) {
+        !make_peers(t, node, n_nodes, leader, bulk_bytes, piece_bytes)) {
         destroy(&t->base);
         return error_set(err, DSGD_E_NOMEM, "transport: no memory");
     }

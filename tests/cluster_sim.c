@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "exchange.h"
 #include "launch.h"
 #include "rng.h"
 #include "segment.h"
@@ -43,6 +44,11 @@ struct node_sim {
     bool bulk_waits;
     struct msg bulk;
     struct msg_share *bulk_share; /* [n] */
+    uint64_t plan_step;           /* what is exchanged; 0: nothing */
+    uint32_t plan_attempt;
+    bool whole;          /* its mean has come */
+    struct control show; /* kind 0: none */
+    uint64_t told;       /* last mean published here, for the coordinator */
     float *sum;
     float *sent; /* the sum that is on its way, or held by the coordinator */
     double arrives_s;
@@ -61,6 +67,7 @@ struct cluster {
     double now_s;
     struct segment seg;
     struct node *node; /* 0 */
+    struct exchange *x;
     struct coordinator *c;
     struct own_clock clock;
     struct node_sim *nodes; /* [n_nodes] */
@@ -152,8 +159,6 @@ static void let_begin(struct node_sim *n, uint64_t step,
 
 static void sum(struct cluster *s, struct node_sim *n, const struct control *c)
 {
-    if (c->m.step <= n->published)
-        return;
     memset(n->sum, 0, s->elems * sizeof *n->sum);
     for (uint32_t w = 0; w < n->n; w++) {
         unsigned mask = c->body[w];
@@ -172,6 +177,21 @@ static void sum(struct cluster *s, struct node_sim *n, const struct control *c)
     n->sum_waits = true;
 }
 
+/* Node 0 owns the only piece of a small gradient, whatever the plan. */
+static void on_close(struct cluster *s, struct node_sim *n,
+                     const struct control *c)
+{
+    uint8_t role = c->body[n->n + (uint32_t)(n - s->nodes)];
+
+    if (c->m.step != n->published + 1)
+        return;
+    n->plan_step = c->m.step;
+    n->plan_attempt = c->m.attempt;
+    n->whole = n->sum_waits = false;
+    if (role & EXCHANGE_GIVES)
+        sum(s, n, c);
+}
+
 /* One message a tick: the answer to the first of two may be on its way when the
  * second is read. */
 static void take_control(struct cluster *s, struct node_sim *n)
@@ -180,22 +200,56 @@ static void take_control(struct cluster *s, struct node_sim *n)
         return;
     const struct control *c = &n->queue[n->tail++ % QUEUE];
     if (c->m.kind == MSG_CLOSE)
-        sum(s, n, c);
+        on_close(s, n, c);
+    if (c->m.kind == MSG_SHOW && c->m.step == n->published + 1)
+        n->show = *c;
     if (c->m.kind == MSG_START && c->m.step == n->published + 1)
         let_begin(n, c->m.step, (const void *)c->body);
 }
 
-static void take_bulk(struct node_sim *n)
+static void publish(struct node_sim *n, const struct msg *m,
+                    const struct msg_share *share)
 {
-    if (!n->bulk_waits)
+    n->published = m->step;
+    n->show.m.kind = 0;
+    n->plan_step = 0;
+    n->sum_waits = false;
+    if (m->flags & MSG_STARTS)
+        let_begin(n, n->published + 1, share);
+}
+
+/* A piece of a plan that has not come yet waits. */
+static void take_mean(struct node_sim *n)
+{
+    const struct msg *m = &n->bulk;
+
+    if (m->step > n->published &&
+        (m->step > n->plan_step ||
+         (m->step == n->plan_step && m->attempt > n->plan_attempt)))
         return;
     n->bulk_waits = false;
-    if (n->bulk.kind != MSG_PUBLISH || n->bulk.step != n->published + 1)
-        return;
-    n->published = n->bulk.step;
-    n->sum_waits = false;
-    if (n->bulk.flags & MSG_STARTS)
-        let_begin(n, n->published + 1, n->bulk_share);
+    if (m->step == n->plan_step && m->attempt == n->plan_attempt)
+        n->whole = true;
+}
+
+static void take_bulk(struct node_sim *n)
+{
+    if (n->bulk_waits && n->bulk.kind == MSG_MEAN) {
+        take_mean(n);
+    } else if (n->bulk_waits) {
+        n->bulk_waits = false;
+        if (n->bulk.kind == MSG_PUBLISH && n->bulk.step == n->published + 1)
+            publish(n, &n->bulk, n->bulk_share);
+    }
+}
+
+static void show(struct node_sim *n)
+{
+    const struct msg *m = &n->show.m;
+
+    if (m->kind == MSG_SHOW && n->whole && m->step == n->plan_step &&
+        m->attempt == n->plan_attempt)
+        publish(n, m, (const void *)n->show.body);
 }
 
 /* Node 0's view is the real segment. */
@@ -320,6 +374,8 @@ static void send_life(struct cluster *s, uint32_t index)
             k->life_s = s->now_s;
         silent_s[w] = (float)(s->now_s - k->life_s);
     }
+    if (index)
+        coordinator_has(s->c, index, n->published);
     coordinator_life(s->c, index, silent_s, &m, s->now_s);
 }
 
@@ -331,7 +387,8 @@ static void send_sum(struct cluster *s, uint32_t index)
     if (n->sum_travels && s->now_s >= n->arrives_s) {
         n->sum_travels = false;
         n->sum_held = true;
-        coordinator_sum(s->c, index, &n->sent_msg, n->sent);
+        exchange_message(s->x, index, &n->sent_msg, n->sent,
+                         s->elems * sizeof *n->sent);
     }
     if (!n->sum_waits || n->sum_travels || n->sum_held)
         return;
@@ -353,10 +410,14 @@ static void advance_node(struct cluster *s, uint32_t index)
     } else {
         take_control(s, n);
         take_bulk(n);
+        show(n);
         send_sum(s, index);
     }
     for (uint32_t w = 0; w < n->n; w++)
         advance(s, n, w);
+    if (index && (n->n_events || n->told != n->published))
+        coordinator_has(s->c, index, n->published);
+    n->told = n->published;
     if (n->n_events)
         coordinator_events(s->c, index, n->events, n->n_events, s->now_s);
     n->n_events = 0;
@@ -420,6 +481,15 @@ static void check_means(struct cluster *s)
         check_mean(s, ++s->checked);
 }
 
+/* As the aggregator does, once all messages are in. */
+static bool coordinate(struct cluster *s)
+{
+    bool did = coordinator_tick(s->c, s->now_s);
+
+    check_means(s);
+    return exchange_pump(s->x) || did;
+}
+
 static void run(struct cluster *s)
 {
     const struct cluster_spec *spec = s->spec;
@@ -430,9 +500,8 @@ static void run(struct cluster *s)
         faults(s);
         for (uint32_t i = 0; i < spec->n_nodes; i++)
             advance_node(s, i);
-        for (int i = 0; i < 4 && coordinator_tick(s->c, s->now_s); i++)
-            check_means(s);
-        check_means(s);
+        for (int i = 0; i < 4 && coordinate(s); i++)
+            ;
     }
     s->r->ended = atomic_load(&s->seg.h->run) != SEG_RUNNING;
     s->r->time_s = s->now_s;
@@ -469,6 +538,7 @@ static bool make_node(struct cluster *s, uint32_t index)
 static void clean_up(struct cluster *s)
 {
     coordinator_destroy(s->c);
+    exchange_destroy(s->x);
     node_destroy(s->node);
     segment_detach(&s->seg);
     for (uint32_t i = 0; s->nodes && i < s->spec->n_nodes; i++) {
@@ -506,13 +576,16 @@ static bool set_up(struct cluster *s)
                        &s->seg, name, NULL) == DSGD_OK;
     if (good)
         segment_unlink(name);
-    good = good && node_create(&s->seg, &s->node, NULL) == DSGD_OK;
+    good = good && node_create(&s->seg, &s->node, NULL) == DSGD_OK &&
+           exchange_create(s->node, &s->t, 0, spec->n_nodes, &s->x, NULL) ==
+               DSGD_OK;
     struct coordinator_config config = {.opt = &opt,
                                         .cutoff = &cutoff,
                                         .n_workers = n,
                                         .n_nodes = spec->n_nodes,
                                         .worker_node = worker_node,
                                         .node = s->node,
+                                        .exchange = s->x,
                                         .transport = &s->t,
                                         .clock = &s->clock};
     good = good && coordinator_create(&config, &s->c, NULL) == DSGD_OK;

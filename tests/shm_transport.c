@@ -7,7 +7,7 @@
 
 enum { CONTROLS = 32 };
 
-/* One way between node 0 and another, one writer and one reader. */
+/* From one node to another: one writer and one reader. */
 struct lane {
     _Atomic uint64_t head, tail; /* messages sent, and taken */
     size_t bytes[CONTROLS];
@@ -27,34 +27,32 @@ struct shm_transport {
     char **in;  /* [n_nodes] [bulk_bytes] */
 };
 
-enum way { DOWN, UP, WAYS };
-
-static char *link_of(struct shm_net *net, uint32_t node, enum way way)
+static char *link_of(struct shm_net *net, uint32_t from, uint32_t to)
 {
-    return net->links + ((size_t)node * WAYS + way) * net->link_bytes;
+    return net->links + ((size_t)from * net->n_nodes + to) * net->link_bytes;
 }
 
-static struct lane *control_lane(struct shm_net *net, uint32_t node,
-                                 enum way way)
+static struct lane *control_lane(struct shm_net *net, uint32_t from,
+                                 uint32_t to)
 {
-    return (struct lane *)(void *)link_of(net, node, way);
+    return (struct lane *)(void *)link_of(net, from, to);
 }
 
-static struct lane *bulk_lane(struct shm_net *net, uint32_t node, enum way way)
+static struct lane *bulk_lane(struct shm_net *net, uint32_t from, uint32_t to)
 {
-    return control_lane(net, node, way) + 1;
+    return control_lane(net, from, to) + 1;
 }
 
-static char *control_at(struct shm_net *net, uint32_t node, enum way way,
+static char *control_at(struct shm_net *net, uint32_t from, uint32_t to,
                         uint64_t i)
 {
-    return link_of(net, node, way) + 2 * sizeof(struct lane) +
+    return link_of(net, from, to) + 2 * sizeof(struct lane) +
            (i % CONTROLS) * net->control_bytes;
 }
 
-static char *bulk_at(struct shm_net *net, uint32_t node, enum way way)
+static char *bulk_at(struct shm_net *net, uint32_t from, uint32_t to)
 {
-    return control_at(net, node, way, 0) + CONTROLS * net->control_bytes;
+    return control_at(net, from, to, 0) + CONTROLS * net->control_bytes;
 }
 
 struct shm_net *shm_net_create(uint32_t n_nodes, size_t control_bytes,
@@ -65,7 +63,7 @@ struct shm_net *shm_net_create(uint32_t n_nodes, size_t control_bytes,
     size_t link = 2 * sizeof(struct lane) + CONTROLS * control + bulk;
 
     link = (link + 63) / 64 * 64;
-    size_t total = sizeof(struct shm_net) + n_nodes * WAYS * link;
+    size_t total = sizeof(struct shm_net) + (size_t)n_nodes * n_nodes * link;
     struct shm_net *net = mmap(NULL, total, PROT_READ | PROT_WRITE,
                                MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (net == MAP_FAILED)
@@ -89,34 +87,17 @@ static struct shm_transport *self(struct transport *t)
     return (struct shm_transport *)t;
 }
 
-/* The link to `other`, and which way this end sends. */
-static uint32_t link_node(const struct shm_transport *t, uint32_t other)
-{
-    return t->node == 0 ? other : t->node;
-}
-
-static enum way out_way(const struct shm_transport *t)
-{
-    return t->node == 0 ? DOWN : UP;
-}
-
-static enum way in_way(const struct shm_transport *t)
-{
-    return t->node == 0 ? UP : DOWN;
-}
-
 static bool control(struct transport *base, uint32_t node, const struct msg *m,
                     const void *body, size_t bytes)
 {
     struct shm_transport *t = self(base);
-    uint32_t k = link_node(t, node);
-    struct lane *lane = control_lane(t->net, k, out_way(t));
+    struct lane *lane = control_lane(t->net, t->node, node);
     uint64_t head = atomic_load(&lane->head);
 
     if (head - atomic_load(&lane->tail) == CONTROLS ||
         sizeof *m + bytes > t->net->control_bytes)
         return false;
-    char *to = control_at(t->net, k, out_way(t), head);
+    char *to = control_at(t->net, t->node, node, head);
     memcpy(to, m, sizeof *m);
     if (bytes)
         memcpy(to + sizeof *m, body, bytes);
@@ -134,7 +115,7 @@ static bool bulk_idle(struct transport *base, uint32_t node)
 {
     struct shm_transport *t = self(base);
 
-    return empty(bulk_lane(t->net, link_node(t, node), out_way(t)));
+    return empty(bulk_lane(t->net, t->node, node));
 }
 
 static void bulk(struct transport *base, uint32_t node, const struct msg *m,
@@ -142,9 +123,8 @@ static void bulk(struct transport *base, uint32_t node, const struct msg *m,
                  size_t tail_bytes)
 {
     struct shm_transport *t = self(base);
-    uint32_t k = link_node(t, node);
-    struct lane *lane = bulk_lane(t->net, k, out_way(t));
-    char *to = bulk_at(t->net, k, out_way(t));
+    struct lane *lane = bulk_lane(t->net, t->node, node);
+    char *to = bulk_at(t->net, t->node, node);
 
     memcpy(to, m, sizeof *m);
     if (bytes)
@@ -157,22 +137,21 @@ static void bulk(struct transport *base, uint32_t node, const struct msg *m,
 static int poll_link(struct shm_transport *t, uint32_t other,
                      transport_handler *handler, void *context)
 {
-    uint32_t k = link_node(t, other);
-    struct lane *lane = control_lane(t->net, k, in_way(t));
+    struct lane *lane = control_lane(t->net, other, t->node);
     int count = 0;
 
     for (; !empty(lane); count++) {
         uint64_t i = atomic_load(&lane->tail);
-        const char *from = control_at(t->net, k, in_way(t), i);
+        const char *from = control_at(t->net, other, t->node, i);
         handler(context, other, (const void *)from, from + sizeof(struct msg),
                 lane->bytes[i % CONTROLS]);
         atomic_store(&lane->tail, i + 1);
     }
-    lane = bulk_lane(t->net, k, in_way(t));
+    lane = bulk_lane(t->net, other, t->node);
     if (t->held[other] || empty(lane))
         return count;
     size_t bytes = lane->bytes[0];
-    memcpy(t->in[other], bulk_at(t->net, k, in_way(t)),
+    memcpy(t->in[other], bulk_at(t->net, other, t->node),
            sizeof(struct msg) + bytes);
     atomic_fetch_add(&lane->tail, 1);
     t->held[other] = true;
@@ -187,10 +166,10 @@ static int poll(struct transport *base, transport_handler *handler,
     struct shm_transport *t = self(base);
     int count = 0;
 
-    if (t->node)
-        return poll_link(t, 0, handler, context);
-    for (uint32_t i = 1; i < t->net->n_nodes; i++)
-        count += poll_link(t, i, handler, context);
+    for (uint32_t i = 0; i < t->net->n_nodes; i++) {
+        if (i != t->node)
+            count += poll_link(t, i, handler, context);
+    }
     return count;
 }
 

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "coordinator.h"
+#include "exchange.h"
 #include "launch.h"
 #include "rng.h"
 #include "segment.h"
@@ -27,6 +28,7 @@ struct bench {
     struct transport t; /* first */
     struct segment seg;
     struct node *node;
+    struct exchange *x;
     struct coordinator *c;
     struct own_clock clock;
     struct timing_model *model;
@@ -106,7 +108,7 @@ static uint32_t on_node(const struct bench *b, uint32_t node)
     return left < PER_NODE ? left : PER_NODE;
 }
 
-/* Node 0's sum reads the segment; the others' are answered at once. */
+/* Node 0's sum reads the segment; the others' are there at once. */
 static void answer_sums(struct bench *b)
 {
     for (uint32_t i = 1; i < b->n_nodes; i++) {
@@ -117,8 +119,16 @@ static void answer_sums(struct bench *b)
         if (!b->asked[i])
             continue;
         b->asked[i] = false;
-        coordinator_sum(b->c, i, &m, &b->one);
+        exchange_message(b->x, i, &m, &b->one, sizeof b->one);
     }
+}
+
+static bool coordinate(struct bench *b)
+{
+    bool did = coordinator_tick(b->c, b->now_s);
+
+    answer_sums(b);
+    return exchange_pump(b->x) || did;
 }
 
 static void send(struct bench *b, const uint32_t *worker, uint32_t count,
@@ -169,8 +179,8 @@ static uint32_t step(struct bench *b, struct rng *rng, bool single,
         uint64_t began = sys_now_ns();
         send(b, &b->order[arrived], count, SEG_EVENT_COMMIT);
         arrived += count;
-        while (coordinator_tick(b->c, b->now_s))
-            answer_sums(b);
+        while (coordinate(b))
+            ;
         double took_s = (double)(sys_now_ns() - began) * 1e-9;
         if (node_published(b->node) < b->step)
             *arrive_s += took_s;
@@ -191,7 +201,7 @@ static void begin(struct bench *b)
             all[l] = i * PER_NODE + l;
         send(b, all, on_node(b, i), SEG_EVENT_READY);
     }
-    while (coordinator_tick(b->c, b->now_s))
+    while (coordinate(b))
         ;
 }
 
@@ -220,6 +230,8 @@ static bool make(struct bench *b, const char *cutoff, const char *model)
         segment_unlink(name);
         rc = node_create(&b->seg, &b->node, &err);
     }
+    if (rc == DSGD_OK)
+        rc = exchange_create(b->node, &b->t, 0, b->n_nodes, &b->x, &err);
     struct coordinator_config config = {.opt = &opt,
                                         .cutoff = &spec,
                                         .n_workers = b->n,
@@ -227,6 +239,7 @@ static bool make(struct bench *b, const char *cutoff, const char *model)
                                         .worker_node = worker_node,
                                         .model = b->model,
                                         .node = b->node,
+                                        .exchange = b->x,
                                         .transport = &b->t,
                                         .clock = &b->clock};
     size_t before = mallinfo2().uordblks + mallinfo2().hblkhd;
@@ -284,6 +297,7 @@ static bool bench(uint32_t n, const char *cutoff, const char *model)
     if (good)
         measure(&b);
     coordinator_destroy(b.c);
+    exchange_destroy(b.x);
     node_destroy(b.node);
     segment_detach(&b.seg);
     timing_model_free(b.model);

@@ -1,15 +1,17 @@
 /* A training with known answers, for tests under mpirun and srun.
  *
  *     toy [-e epochs] [-b batch] [-n samples] [-g floats] [-s RANK:SECONDS]…
- *         [-t SECONDS] [-p] [-r SEED] [-x RANK:STEP] [-q]
+ *         [-t SECONDS] [-p] [-r SEED] [-x RANK:STEP] [-q] [-R]
  *
  * Each sample i adds 1 to element i % floats of the gradient, so that the sum
  * of mean * samples over the steps of an epoch counts how often each residue
  * was used in it.
  * -s makes a rank sleep that long in each step (in 8 pieces, polling with -p);
  * -t is everybody's time; -r makes both of them random: some steps take up to
- * 40 times as long, some poll, some give half of their share; -x raises SIGSTOP in a rank at a step.  Rank 0
- * prints what it saw; every rank prints a checksum of its state. */
+ * 40 times as long, some poll, some give half of their share; -x raises SIGSTOP
+ * in a rank at a step; -R adds to each element what makes the bits of a sum
+ * depend on its order.  Rank 0 prints what it saw; every rank prints a checksum
+ * of its state. */
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -25,7 +27,7 @@ struct plan {
     double base_s;
     uint64_t epochs, batch, samples;
     size_t floats;
-    bool poll, quiet, random;
+    bool poll, quiet, random, rough;
     uint64_t seed;
     long stop_rank, stop_step;
 };
@@ -71,7 +73,7 @@ static int parse(int argc, char **argv, struct plan *p)
                        .samples = 1000,
                        .floats = 1000,
                        .stop_rank = -1};
-    while ((c = getopt(argc, argv, "e:b:n:g:s:t:pr:x:q")) != -1) {
+    while ((c = getopt(argc, argv, "e:b:n:g:s:t:pr:x:qR")) != -1) {
         switch (c) {
         case 'e':
             p->epochs = strtoull(optarg, NULL, 10);
@@ -103,6 +105,9 @@ static int parse(int argc, char **argv, struct plan *p)
             break;
         case 'q':
             p->quiet = true;
+            break;
+        case 'R':
+            p->rough = true;
             break;
         case 'x':
             if (sscanf(optarg, "%ld:%ld", &p->stop_rank, &p->stop_step) != 2)
@@ -171,6 +176,8 @@ static uint64_t compute(struct dsgd *d, const struct plan *p,
         if (poll && dsgd_poll(d, (uint64_t)piece, PIECES) == DSGD_ABANDON)
             break;
     }
+    for (size_t i = 0; p->rough && i < p->floats; i++)
+        grad[i] += (float)((i * 31 + step->first_sample * 7) % 1013) * .1f;
     return done;
 }
 

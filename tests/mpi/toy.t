@@ -77,6 +77,23 @@ ok $? "the others are identical"
 grep -q 'samples 4000 deviation 0.000' "$dir/out"
 ok $? "its samples went to others"
 
+# Gradients of many chunks, whose sums are helped with by ranks that are stopped
+# for a moment again and again.
+run -- -t .001 -g 400000 -n 400 -e 4 &
+job=$!
+for _ in $(seq 40); do
+    victim=$(pgrep -f "^$toy -t .001 -g 400000" | shuf -n 1)
+    [ -n "$victim" ] && kill -STOP "$victim" 2>/dev/null
+    sleep .03
+    [ -n "$victim" ] && kill -CONT "$victim" 2>/dev/null
+done
+wait "$job"
+ok $? "ranks stopped for moments: exit code 0"
+[ "$(states)" = 1 ] && [ "$(shown)" = 4 ]
+ok $? "identical replicas"
+grep -q 'samples 1600 deviation 0.000' "$dir/out"
+ok $? "with the right sums"
+
 run DSGD_HARD_TIMEOUT=1 -- -t .003 -x 3:5
 ok $? "full with a stopped worker ends after the hard timeout"
 

@@ -25,6 +25,7 @@ static void clear(void)
     unsetenv(DSGD_MAX_CUT_SHARE);
     unsetenv(DSGD_LAUNCH_DEFAULT_MAX_CUT_SHARE);
     unsetenv(DSGD_RING_BYTES);
+    unsetenv(DSGD_SPREAD_BYTES);
     unsetenv(DSGD_HARD_TIMEOUT);
     setenv(DSGD_CONF, conf_path, 1);
 }

@@ -7,6 +7,33 @@
 
 enum { ELEMS = 5000 };
 
+/* Allocations by the library, which is linked with --wrap, are counted. */
+static _Atomic size_t allocations;
+void *__real_malloc(size_t n);
+void *__real_calloc(size_t n, size_t m);
+void *__real_realloc(void *p, size_t n);
+void *__wrap_malloc(size_t n);
+void *__wrap_calloc(size_t n, size_t m);
+void *__wrap_realloc(void *p, size_t n);
+
+void *__wrap_malloc(size_t n)
+{
+    allocations++;
+    return __real_malloc(n);
+}
+
+void *__wrap_calloc(size_t n, size_t m)
+{
+    allocations++;
+    return __real_calloc(n, m);
+}
+
+void *__wrap_realloc(void *p, size_t n)
+{
+    allocations++;
+    return __real_realloc(p, n);
+}
+
 static void options(struct dsgd_options *opt)
 {
     setenv("DSGD_CONF", "/dev/null", 1);
@@ -108,6 +135,30 @@ static void drop_in(void)
     dsgd_close(d);
 }
 
+static void nothing_allocated(void)
+{
+    struct dsgd_options opt;
+    struct dsgd *d;
+    static float grad[ELEMS];
+    size_t before = 0;
+
+    options(&opt);
+    opt.sampler = DSGD_SAMPLER_NONE;
+    opt.epochs = 0;
+    opt.max_steps = 300;
+    strcpy(opt.record, "off");
+    dsgd_open(&opt, &d, NULL);
+    ok(allocations > 0, "allocations are counted");
+    for (int i = 0; i < 300; i++) {
+        if (i == 20)
+            before = allocations;
+        dsgd_allreduce(d, grad, ELEMS, 1);
+    }
+    is_int((long long)(allocations - before), 0,
+           "nothing is allocated in a step");
+    dsgd_close(d);
+}
+
 static void refused(void)
 {
     struct dsgd_options opt;
@@ -163,6 +214,7 @@ int main(void)
     whole_run();
     out_of_order();
     drop_in();
+    nothing_allocated();
     refused();
     no_record();
     return done();

@@ -220,7 +220,8 @@ static void open_host(struct host *h)
                                        .n_workers = WORKERS,
                                        .n_nodes = 1,
                                        .worker_node = worker_node};
-    struct aggregator_config config = {.seg = &h->seg, .coord = &coord};
+    struct aggregator_config config = {
+        .seg = &h->seg, .n_nodes = 1, .coord = &coord};
 
     is_int(run_box_create(&place, &h->fd, &h->box, NULL), DSGD_OK, "a box");
     spawn(h, 0, false);

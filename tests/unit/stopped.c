@@ -125,7 +125,7 @@ static enum dsgd_err train(struct dsgd *d, const struct trial *t,
         while ((rc = dsgd_next_mean(d, &m)) == DSGD_OK || rc == DSGD_RESYNCED) {
             if (rc == DSGD_RESYNCED)
                 continue;
-            for (size_t i = 0; i < t->opt.grad_elems; i++)
+            for (size_t i = 0; i < t->opt.n_samples; i++)
                 v->used[i] += m.grad[i] * (float)m.samples;
             v->epochs += m.epoch_end;
             if (rng_uniform(&rng) < t->slow) /* while the mean is held */
@@ -150,6 +150,7 @@ static bool make_aggregator(const struct trial *t, const struct segment *seg,
                                        .worker_node = worker_node};
     struct aggregator_config config = {.seg = seg,
                                        .node_index = node,
+                                       .n_nodes = NODES,
                                        .transport =
                                            shm_transport_create(net, node),
                                        .coord = node ? NULL : &coord};
@@ -297,6 +298,9 @@ static struct trial make_trial(uint64_t seed)
     t.opt.late = (enum dsgd_late)(rng_below(&rng, 2) ? DSGD_LATE_CARRY
                                                      : DSGD_LATE_REQUEUE);
     strcpy(t.opt.cutoff, cutoff[rng_below(&rng, 4)]);
+    if (rng_below(&rng, 2)) /* four pieces */
+        t.opt.grad_elems = 100000;
+    t.opt.spread_bytes = rng_below(&rng, 3) ? 0 : SIZE_MAX;
     return t;
 }
 
@@ -318,7 +322,7 @@ static bool check_results(const struct trial *t, const struct shared *shared,
                  (unsigned long long)t->opt.epochs);
         return false;
     }
-    for (size_t i = 0; i < t->opt.grad_elems; i++) {
+    for (size_t i = 0; i < t->opt.n_samples; i++) {
         if (lroundf(best->used[i]) != (long)t->opt.epochs) {
             snprintf(what, size, "sample %zu was used %g times", i,
                      (double)best->used[i]);

@@ -111,7 +111,8 @@ static bool open_team(struct team *t, struct segment *seg)
                                        .n_workers = WORKERS,
                                        .n_nodes = 1,
                                        .worker_node = worker_node};
-    struct aggregator_config config = {.seg = seg, .coord = &coord};
+    struct aggregator_config config = {
+        .seg = seg, .n_nodes = 1, .coord = &coord};
 
     if (launch_check(&t->opt, &spec, NULL) != DSGD_OK ||
         segment_create(WORKERS, ELEMS, launch_slot_bufs(&t->opt),
