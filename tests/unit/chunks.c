@@ -17,6 +17,14 @@ enum { WORKERS = 9, CHUNK = 16384 };
 
 static struct rng rng;
 
+/* Under the thread sanitizer helpers are waited for without end: one that is
+ * given up reads what others write. */
+#ifdef PATIENCE_NS
+enum { GIVES_UP = 0 };
+#else
+enum { GIVES_UP = 1 };
+#endif
+
 static void make(struct segment *s, uint32_t workers, size_t elems)
 {
     char name[SEGMENT_NAME];
@@ -334,9 +342,11 @@ int main(void)
     bits(10 * CHUNK + 1, 0, 10);
     bits(20 * CHUNK + 1023, 3, 10);
     bits(30 * CHUNK, WORKERS, 5);
-    stopped_helper();
     late_claim();
-    all_stuck();
-    stopped_processes();
+    if (GIVES_UP) {
+        stopped_helper();
+        all_stuck();
+        stopped_processes();
+    }
     return done();
 }
