@@ -45,9 +45,10 @@ static void advance(struct own *o, size_t j, double at_s)
     struct parts_worker *p = &o->w.worker[j];
     size_t first = j * o->parts;
 
-    p->end_s = INFINITY;
-    if (p->claim && !p->old) {
-        p->in++;
+    bool computed = p->claim && !p->old;
+
+    parts_world_deposit(&o->w, j, at_s, computed);
+    if (computed) {
         dynamic_arrive(o->dynamic, first + p->in - 1, at_s - o->begin_s[j],
                        at_s);
     } else {

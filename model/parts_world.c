@@ -15,6 +15,7 @@ enum dsgd_err parts_world_create(const struct simulate_spec *spec, size_t n,
     w->worker = calloc(n, sizeof *w->worker);
     w->heap = calloc(n, sizeof *w->heap);
     rng_seed(&w->rng, spec->seed, 0x7061727473);
+    rng_seed(&w->noise, spec->seed, 0x72617465);
     if (w->worker && w->heap)
         return DSGD_OK;
     parts_world_free(w);
@@ -76,6 +77,7 @@ void parts_world_begin(struct parts_world *w, const double *x)
         struct parts_worker *p = &w->worker[j];
         p->old = p->lag_s > 0;
         p->in = p->claim = 0;
+        p->work_s = 0;
         if (!p->old)
             p->end_s = INFINITY;
         push(w, p->lag_s, j);
@@ -89,12 +91,25 @@ void parts_world_claim(struct parts_world *w, size_t j, double at_s,
 
     p->start_s = at_s;
     p->batch_s = w->x[j];
+    if (w->spec->part_noise > 0)
+        p->batch_s *= exp(w->spec->part_noise * rng_normal(&w->noise));
     p->claim = units;
     p->end_s = at_s + w->spec->part_cost_s +
-               (double)units * w->x[j] / (double)w->units;
+               (double)units * p->batch_s / (double)w->units;
     p->old = false;
     w->claims++;
     push(w, p->end_s, j);
+}
+
+void parts_world_deposit(struct parts_world *w, size_t j, double at_s,
+                         size_t units)
+{
+    struct parts_worker *p = &w->worker[j];
+
+    if (units && !p->old)
+        p->work_s += at_s - p->start_s - w->spec->part_cost_s;
+    p->in += units;
+    p->end_s = INFINITY;
 }
 
 struct seen {
@@ -129,7 +144,8 @@ static struct seen see(const struct parts_world *w, size_t j, double close_s,
     const struct parts_worker *p = &w->worker[j];
 
     if (p->in)
-        return (struct seen){w->x[j], TIMING_EXACT};
+        return (struct seen){p->work_s * (double)w->units / (double)p->in,
+                             TIMING_EXACT};
     if (p->old || !p->claim) /* nothing of this step was begun */
         return (struct seen){0, TIMING_NONE};
     return see_running(w, j, close_s, noise);

@@ -17,6 +17,7 @@ struct parts_worker {
     double batch_s; /* duration of a whole batch at the rate of that */
     size_t claim;   /* parts in hand */
     size_t in;      /* deposited in this step */
+    double work_s;  /* that these took, costs apart */
     bool old;       /* in hand since an earlier step */
 };
 
@@ -33,7 +34,7 @@ struct parts_world {
     struct parts_event *heap; /* [n] the earliest first */
     size_t events;
     size_t claims; /* of all steps */
-    struct rng rng;
+    struct rng rng, noise;
 };
 
 enum dsgd_err parts_world_create(const struct simulate_spec *spec, size_t n,
@@ -50,6 +51,10 @@ bool parts_world_next(struct parts_world *w, struct parts_event *e);
 /* A worker begins so many units; its next event is their end. */
 void parts_world_claim(struct parts_world *w, size_t j, double at_s,
                        size_t units);
+
+/* Its claim is computed and so many units of it are taken, all or none. */
+void parts_world_deposit(struct parts_world *w, size_t j, double at_s,
+                         size_t units);
 
 /* The step was closed: what is observed of everybody's batch. */
 void parts_world_observe(struct parts_world *w, double close_s, float *log_s,

@@ -18,6 +18,7 @@ enum {
     OPT_OVERHEAD,
     OPT_PARTS,
     OPT_PART_COST,
+    OPT_PART_NOISE,
     OPT_WARMUP,
     OPT_SEED,
     OPT_JSON,
@@ -37,6 +38,7 @@ static const struct option long_options[] = {
     {"overhead", required_argument, NULL, OPT_OVERHEAD},
     {"parts", required_argument, NULL, OPT_PARTS},
     {"part-cost", required_argument, NULL, OPT_PART_COST},
+    {"part-noise", required_argument, NULL, OPT_PART_NOISE},
     {"warmup", required_argument, NULL, OPT_WARMUP},
     {"seed", required_argument, NULL, OPT_SEED},
     {"json", no_argument, NULL, OPT_JSON},
@@ -69,6 +71,8 @@ static const char help[] =
     "      --part-cost P%       cost of claiming and depositing a part, of "
     "the\n"
     "                           median duration (0%)\n"
+    "      --part-noise P%      by how much a worker's rate differs from part\n"
+    "                           to part (0%)\n"
     "      --warmup N           first steps, not cut and not scored (10)\n"
     "      --seed N             of the noise of progress estimates (1)\n"
     "      --synth NAME[:...]   a synthetic cluster in place of a trace:\n"
@@ -179,9 +183,8 @@ static enum dsgd_err parse_percent(const char *name, const char *text,
 
     if (end == text || strcmp(end, "%") != 0 || !(x >= 0 && x <= 1000))
         return error_set(err, DSGD_E_USAGE,
-                         "%s: \"%.40s\": give a percentage of the median "
-                         "duration, such as 2%%",
-                         name, text);
+                         "%s: \"%.40s\": give a percentage, such as 2%%", name,
+                         text);
     *percent = x;
     return DSGD_OK;
 }
@@ -234,6 +237,9 @@ static enum dsgd_err take_value(int c, const char *value,
         return parse_percent("--overhead", value, &opt->overhead_percent, err);
     case OPT_PARTS:
         return parse_parts(value, opt, err);
+    case OPT_PART_NOISE:
+        return parse_percent("--part-noise", value, &opt->part_noise_percent,
+                             err);
     case OPT_PART_COST:
         return parse_percent("--part-cost", value, &opt->part_cost_percent,
                              err);
@@ -325,6 +331,7 @@ enum dsgd_err replay_options_parse(int argc, char **argv,
     while (rc == DSGD_OK && (c = getopt_long(argc, argv, short_options,
                                              long_options, NULL)) != -1)
         rc = take(c, argv, &opt, err);
+    opt.simulate.part_noise = opt.part_noise_percent / 100;
     opt.trace = argv + optind;
     opt.n_traces = (size_t)(argc - optind);
     if (!opt.observe_given && opt.simulate.late == LIVE_POLL)

@@ -16,6 +16,11 @@ enum {
 /* Of a worker's expected units, what a first claim that runs late may cost. */
 #define MAY_LOSE .02
 
+/* Known rates change: a claim leaves so many of their standard deviations, and
+ * these are learnt at such a pace. */
+#define MARGIN 2.
+#define PACE   (1 / 64.)
+
 /* The plan's accuracy, relative, and how often the idle look again. */
 #define ACCURACY 1e-3
 #define WAKE     .01
@@ -31,6 +36,8 @@ struct share {
     enum state state;
     double start_s;
     double unit_s; /* known in this step, NaN: not */
+    double work_s; /* that units took in this step */
+    size_t units;
     size_t k;
     size_t first; /* of the points, those not outrun */
     bool counts;  /* its claim is expected by the close */
@@ -45,6 +52,7 @@ struct shares {
     double take;    /* share of what fits */
     double close_s; /* planned */
     double now_s;
+    double variance; /* of the log of a rate, from claim to claim */
     size_t nominal, deposited, reserved;
     size_t events; /* since the plan was made */
 };
@@ -76,7 +84,9 @@ enum dsgd_err shares_create(const struct shares_spec *spec, struct shares **out,
                          spec->n);
     }
     s->spec.node = s->table.node;
-    s->take = 1 - pow((double)spec->units, -1.0 / (double)spec->parts);
+    s->take = spec->parts < 2 ? 1
+                              : 1 - pow((double)spec->units,
+                                        -1 / (double)(spec->parts - 1));
     s->nominal = spec->n * spec->units;
     *out = s;
     return DSGD_OK;
@@ -168,6 +178,14 @@ static double end_s(const struct shares *s, const struct share *w,
     return w->start_s + s->spec.cost_s + (double)w->k * unit_s;
 }
 
+/* The same with the known rate: overdue, a claim is expected to take as long
+ * again as it is overdue. */
+static double known_end_s(const struct shares *s, const struct share *w)
+{
+    double end = end_s(s, w, w->unit_s);
+    return end < s->now_s ? 2 * s->now_s - end : end;
+}
+
 static double whole_units(double seconds, double unit_s)
 {
     double fit = seconds / unit_s * (1 + 1e-9);
@@ -182,7 +200,7 @@ static double known_by(const struct shares *s, const struct share *w,
 
     if (w->state == FREE)
         return whole_units(by_s - s->now_s - cost_s, w->unit_s);
-    double end = end_s(s, w, w->unit_s);
+    double end = known_end_s(s, w);
     if (!(end <= by_s))
         return 0;
     return (double)w->k + whole_units(by_s - end - cost_s, w->unit_s);
@@ -222,31 +240,37 @@ static double expected_by(const struct shares *s, double by_s)
     return sum;
 }
 
-/* The earliest time by which the batch is expected to be full; INFINITY. */
+static bool is_full_by(const struct shares *s, double by_s)
+{
+    return expected_by(s, by_s) >= (double)s->nominal;
+}
+
+/* The earliest time by which the batch is expected to be full, sought around
+ * the last plan; INFINITY: never. */
 static double find_close(const struct shares *s)
 {
-    double want = (double)s->nominal, low = s->now_s, high = s->close_s;
-    double step = isfinite(s->close_s) ? .02 * s->close_s : 1e-6;
+    bool warm = isfinite(s->close_s) && s->close_s > s->now_s;
+    double step = warm ? .01 * s->close_s : fmax(.01 * s->now_s, 1e-9);
+    double low = s->now_s, high = warm ? s->close_s : s->now_s + step;
 
-    if (!(high > low))
-        high = low + step;
-    for (int i = 0; expected_by(s, high) < want; i++) {
-        if (i == 100)
-            return INFINITY;
-        low = high;
-        high += step;
-        step *= 2;
+    if (is_full_by(s, high)) {
+        for (; high - step > low && is_full_by(s, high - step); step *= 2)
+            high -= step;
+        low = fmax(low, high - step);
+    } else {
+        for (int i = 0; !is_full_by(s, high); i++, step *= 2) {
+            if (i == 120)
+                return INFINITY;
+            low = high;
+            high += step;
+        }
     }
-    double close_by = s->close_s > 0 ? s->close_s : high;
-    if (low < high - .04 * close_by &&
-        expected_by(s, high - .02 * close_by) < want)
-        low = high - .02 * close_by;
     while (high - low > ACCURACY * high) {
         double mid = (low + high) / 2;
-        if (expected_by(s, mid) < want)
-            low = mid;
-        else
+        if (is_full_by(s, mid))
             high = mid;
+        else
+            low = mid;
     }
     return high;
 }
@@ -266,17 +290,16 @@ static void outrun(const struct shares *s, size_t j)
 static bool makes_it(const struct shares *s, size_t j)
 {
     const struct share *w = &s->share[j];
-    double unit_s = w->unit_s;
+    double by_s = s->close_s * (1 + ACCURACY);
 
-    if (isnan(unit_s)) {
-        if (!s->predicted)
-            return true;
-        if (w->first == POINTS)
-            return false;
-        unit_s = s->point_s[j * POINTS + (w->first + POINTS - 1) / 2] /
-                 (double)s->spec.units;
-    }
-    return end_s(s, w, unit_s) <= s->close_s * (1 + ACCURACY);
+    if (!isnan(w->unit_s))
+        return known_end_s(s, w) <= by_s;
+    if (!s->predicted)
+        return true;
+    if (w->first == POINTS)
+        return false;
+    double middle = s->point_s[j * POINTS + (w->first + POINTS - 1) / 2];
+    return end_s(s, w, middle / (double)s->spec.units) <= by_s;
 }
 
 static void plan(struct shares *s)
@@ -333,7 +356,7 @@ static size_t wanted(const struct shares *s, size_t j)
         return 1;
     if (!isnan(w->unit_s)) {
         most = whole_units(span_s + ACCURACY * s->close_s, w->unit_s);
-        share = ceil(s->take * most);
+        share = ceil(s->take * most / (1 + MARGIN * sqrt(s->variance)));
     } else {
         double middle = s->point_s[j * POINTS + POINTS / 2];
         share = ceil(s->take * span_s / middle * (double)s->spec.units);
@@ -359,12 +382,10 @@ size_t shares_claim(struct shares *s, size_t worker, double now_s)
     k = k < left ? k : left;
     if (k == 0)
         return 0;
-    *w = (struct share){.state = RUNNING,
-                        .start_s = s->now_s,
-                        .unit_s = w->unit_s,
-                        .k = k,
-                        .first = 0,
-                        .counts = true};
+    w->state = RUNNING;
+    w->k = k;
+    w->first = 0;
+    w->counts = true;
     s->reserved += k;
     return k;
 }
@@ -373,6 +394,12 @@ double shares_wake_s(const struct shares *s, double now_s)
 {
     double step = isfinite(s->close_s) ? WAKE * s->close_s : INFINITY;
     return now_s + step;
+}
+
+/* A rate against the one before: twice the variance, as both vary. */
+static void learn(struct shares *s, double change)
+{
+    s->variance += PACE * (fmin(change * change, 1) / 2 - s->variance);
 }
 
 size_t shares_deposit(struct shares *s, size_t worker, double now_s)
@@ -384,7 +411,12 @@ size_t shares_deposit(struct shares *s, size_t worker, double now_s)
         return 0;
     s->now_s = fmax(s->now_s, now_s);
     release(s, w);
-    w->unit_s = fmax(s->now_s - w->start_s - s->spec.cost_s, 1e-12) / (double)k;
+    double took_s = fmax(s->now_s - w->start_s - s->spec.cost_s, 1e-12);
+    if (w->units)
+        learn(s, log(took_s / (double)k / w->unit_s));
+    w->work_s += took_s;
+    w->units += k;
+    w->unit_s = w->work_s / (double)w->units;
     w->state = FREE;
     w->start_s = s->now_s;
     s->events++;

@@ -27,6 +27,7 @@ struct simulate_spec {
     double overhead_s;  /* of closing a step, added to each */
     size_t parts;       /* of a batch, for the parts policies; >= 1 */
     double part_cost_s; /* of claiming and depositing a part */
+    double part_noise;  /* sd of the log of a claim's rate around its step's */
     size_t warmup;      /* first steps: wait for all, and do not count */
     uint64_t seed;      /* of the noise of progress estimates */
 };

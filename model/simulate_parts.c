@@ -66,13 +66,12 @@ static void give_waiting(struct pool *p, double now_s)
 /* Worker j is free, with what it has computed. */
 static void take(struct pool *p, size_t j, double now_s)
 {
-    struct parts_worker *worker = &p->w.worker[j];
+    const struct parts_worker *worker = &p->w.worker[j];
     size_t units = worker->old ? 0 : worker->claim;
 
-    worker->end_s = INFINITY;
     if (units && p->shares)
         units = shares_deposit(p->shares, j, now_s);
-    worker->in += units;
+    parts_world_deposit(&p->w, j, now_s, units);
     p->missing -= units;
 }
 
