@@ -76,7 +76,7 @@ void parts_world_begin(struct parts_world *w, const double *x)
     for (size_t j = 0; j < w->n; j++) {
         struct parts_worker *p = &w->worker[j];
         p->old = p->lag_s > 0;
-        p->in = p->claim = 0;
+        p->in = p->worked = p->claim = 0;
         p->work_s = 0;
         if (!p->old)
             p->end_s = INFINITY;
@@ -91,12 +91,12 @@ void parts_world_claim(struct parts_world *w, size_t j, double at_s,
 
     p->start_s = at_s;
     p->batch_s = w->x[j];
+    p->old = false;
     if (w->spec->part_noise > 0)
         p->batch_s *= exp(w->spec->part_noise * rng_normal(&w->noise));
     p->claim = units;
     p->end_s = at_s + w->spec->part_cost_s +
                (double)units * p->batch_s / (double)w->units;
-    p->old = false;
     w->claims++;
     push(w, p->end_s, j);
 }
@@ -106,9 +106,12 @@ void parts_world_deposit(struct parts_world *w, size_t j, double at_s,
 {
     struct parts_worker *p = &w->worker[j];
 
-    if (units && !p->old)
+    if (p->claim) {
         p->work_s += at_s - p->start_s - w->spec->part_cost_s;
+        p->worked += p->claim;
+    }
     p->in += units;
+    p->claim = 0;
     p->end_s = INFINITY;
 }
 
@@ -143,10 +146,10 @@ static struct seen see(const struct parts_world *w, size_t j, double close_s,
 {
     const struct parts_worker *p = &w->worker[j];
 
-    if (p->in)
-        return (struct seen){p->work_s * (double)w->units / (double)p->in,
+    if (p->worked)
+        return (struct seen){p->work_s * (double)w->units / (double)p->worked,
                              TIMING_EXACT};
-    if (p->old || !p->claim) /* nothing of this step was begun */
+    if (!p->claim) /* nothing of this step was begun */
         return (struct seen){0, TIMING_NONE};
     return see_running(w, j, close_s, noise);
 }
@@ -175,20 +178,22 @@ static double stop_s(const struct parts_world *w, const struct parts_worker *p,
     return fmin(p->end_s, p->start_s + (done + 1) * micro_s);
 }
 
+/* When a worker is free, after the close or before. */
+static double free_s(const struct parts_world *w, const struct parts_worker *p,
+                     double close_s)
+{
+    if (p->old)
+        return p->lag_s;
+    return p->claim && p->end_s > close_s ? stop_s(w, p, close_s) : 0;
+}
+
 void parts_world_carry(struct parts_world *w, double close_s)
 {
     double step_s = close_s + w->spec->overhead_s;
 
     for (size_t j = 0; j < w->n; j++) {
         struct parts_worker *p = &w->worker[j];
-        bool in_hand =
-            !isinf(p->end_s) && (p->old ? p->lag_s : p->end_s) > close_s;
-        double left_s = 0;
-        if (in_hand && p->old)
-            left_s = p->lag_s - step_s;
-        else if (in_hand)
-            left_s = stop_s(w, p, close_s) - step_s;
-        p->lag_s = left_s > 0 ? left_s : 0;
+        p->lag_s = fmax(free_s(w, p, close_s) - step_s, 0);
         p->start_s -= step_s;
     }
 }

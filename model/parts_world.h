@@ -12,13 +12,14 @@
 
 struct parts_worker {
     double lag_s;   /* at the step's start: free then, 0: ready */
-    double start_s; /* of what it has in hand, before 0 for an older claim */
-    double end_s;   /* of the same, INFINITY: nothing in hand */
+    bool old;       /* it has an older step's claim in hand until then */
+    size_t claim;   /* units of this step in hand */
+    double start_s; /* of what is in hand */
+    double end_s;   /* of the same, INFINITY: nothing is */
     double batch_s; /* duration of a whole batch at the rate of that */
-    size_t claim;   /* parts in hand */
-    size_t in;      /* deposited in this step */
+    size_t worked;  /* units computed in this step */
     double work_s;  /* that these took, costs apart */
-    bool old;       /* in hand since an earlier step */
+    size_t in;      /* of these, taken */
 };
 
 struct parts_event {

@@ -15,15 +15,20 @@
  *     mean over those quantiles x of its predictive that it has not outrun,
  *     of units (T - start) / x if k x / units <= T - start, else nothing,
  * one with a known u the claim itself if it ends by T and then whole units.
- * So a worker that is overdue is given up by and by, and its units are free for
- * others.
+ * Known rates change too: overdue, such a claim is expected to take as long
+ * again as it is overdue.  So a worker that is late is given up by and by, and
+ * its units are free for others.
  *
- * A claim at time t is a fixed share of what fits until T, the share with which
- * `parts` claims leave a single unit of a batch (guided self-scheduling:
- * Polychronopoulos & Kuck 1987; factoring: Hummel et al. 1992).  A first claim
- * is not larger than what costs 2 % of the worker's expected units when it runs
- * late.  No claim is handed out that would not end by T, nor units that running
- * claims will bring.
+ * A claim at time t is a fixed share of what fits until T, that with which
+ * parts - 1 claims leave a single unit of a batch, 1 - units^(-1/(parts - 1))
+ * (guided self-scheduling: Polychronopoulos & Kuck 1987; factoring: Hummel et
+ * al. 1992).  A first claim is not larger than what costs 2 % of the worker's
+ * expected units when it runs late; later ones leave two standard deviations of
+ * the change of rates from claim to claim, which is learnt.  No claim is handed
+ * out that is not expected to end by T, nor units that running claims are
+ * expected to bring.  Some may come to nothing all the same, and more be claimed
+ * than the batch holds, so that nobody is waited for; the sum of the deposits
+ * taken is the batch, exactly.
  *
  * Times are seconds since the step's start.  Local, not thread safe, nothing
  * is allocated after shares_create. */

@@ -66,8 +66,7 @@ static void give_waiting(struct pool *p, double now_s)
 /* Worker j is free, with what it has computed. */
 static void take(struct pool *p, size_t j, double now_s)
 {
-    const struct parts_worker *worker = &p->w.worker[j];
-    size_t units = worker->old ? 0 : worker->claim;
+    size_t units = p->w.worker[j].claim;
 
     if (units && p->shares)
         units = shares_deposit(p->shares, j, now_s);
@@ -109,7 +108,7 @@ static void expect_lags(struct pool *p)
     for (size_t j = 0; j < p->w.n; j++) {
         const struct parts_worker *worker = &p->w.worker[j];
         p->lag_s[j] = worker->lag_s;
-        if (worker->lag_s > 0 && !worker->in)
+        if (worker->lag_s > 0 && !worker->worked)
             p->lag_s[j] = -worker->start_s;
     }
 }
