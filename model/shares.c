@@ -234,7 +234,7 @@ static double expected_by(const struct shares *s, double by_s)
             continue;
         if (!isnan(w->unit_s))
             sum += known_by(s, w, by_s);
-        else if (s->predicted)
+        else
             sum += predicted_by(s, j, by_s);
     }
     return sum;
@@ -294,8 +294,6 @@ static bool makes_it(const struct shares *s, size_t j)
 
     if (!isnan(w->unit_s))
         return known_end_s(s, w) <= by_s;
-    if (!s->predicted)
-        return true;
     if (w->first == POINTS)
         return false;
     double middle = s->point_s[j * POINTS + (w->first + POINTS - 1) / 2];
@@ -305,7 +303,7 @@ static bool makes_it(const struct shares *s, size_t j)
 static void plan(struct shares *s)
 {
     for (size_t j = 0; j < s->spec.n; j++) {
-        if (s->share[j].state == RUNNING && s->predicted)
+        if (s->share[j].state == RUNNING)
             outrun(s, j);
     }
     s->close_s = find_close(s);
@@ -323,6 +321,7 @@ static bool is_stale(const struct shares *s)
     return s->events > s->spec.n / ALL || !(s->close_s >= s->now_s);
 }
 
+/* Units that nobody is expected to bring. */
 static size_t spare(const struct shares *s)
 {
     size_t taken = s->deposited + s->reserved;
@@ -350,8 +349,6 @@ static size_t wanted(const struct shares *s, size_t j)
     const struct share *w = &s->share[j];
     double span_s = s->close_s - s->now_s - s->spec.cost_s, most, share;
 
-    if (isnan(w->unit_s) && !s->predicted)
-        return s->spec.units / s->spec.parts;
     if (isinf(span_s))
         return 1;
     if (!isnan(w->unit_s)) {
@@ -365,6 +362,24 @@ static size_t wanted(const struct shares *s, size_t j)
     return (size_t)fmax(fmin(share, most), 0);
 }
 
+static size_t planned_claim(struct shares *s, size_t j)
+{
+    if (is_stale(s))
+        plan(s);
+    size_t k = wanted(s, j), left = spare(s);
+    if (k == 0 && !s->reserved)
+        k = 1; /* somebody must */
+    return k < left ? k : left;
+}
+
+/* Who is late is not known then, and nobody waited for: claims go on while
+ * anything is missing. */
+static size_t equal_part(const struct shares *s)
+{
+    size_t part = s->spec.units / s->spec.parts, left = shares_missing(s);
+    return part < left ? part : left;
+}
+
 size_t shares_claim(struct shares *s, size_t worker, double now_s)
 {
     struct share *w = &s->share[worker];
@@ -374,12 +389,7 @@ size_t shares_claim(struct shares *s, size_t worker, double now_s)
     s->now_s = fmax(s->now_s, now_s);
     w->state = FREE;
     w->start_s = s->now_s;
-    if (is_stale(s))
-        plan(s);
-    size_t k = wanted(s, worker), left = spare(s);
-    if (k == 0 && !s->reserved && left)
-        k = 1; /* somebody must */
-    k = k < left ? k : left;
+    size_t k = s->predicted ? planned_claim(s, worker) : equal_part(s);
     if (k == 0)
         return 0;
     w->state = RUNNING;

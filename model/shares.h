@@ -59,8 +59,7 @@ void shares_free(struct shares *s);
 
 /* A step starts.
  *   p      in  of the durations of whole batches; NULL: nothing is predicted,
- *              and a claim is units / parts until its worker's rate is known.
- *              Need not be kept
+ *              and all claims are units / parts.  Need not be kept
  *   lag_s  in  [n] when each is expected to be free, 0: now */
 void shares_begin(struct shares *s, const struct predictive *p,
                   const double *lag_s);

@@ -199,34 +199,50 @@ static void rounds(void)
     shares_free(s);
 }
 
-/* The fourth never comes back: its units go to the others. */
-static void straggler(void)
+/* The fourth stops after so many deposits: its units go to the others. */
+static void straggler(int deposits, double least_s, double most_s)
 {
     const double x[] = {1, 1, 1, 1};
     struct shares *s = create(4, 4, 32, 0);
-    double end_s[4], now_s = 0;
-    size_t claim[4], taken = 0;
+    double end_s[4] = {0}, now_s = 0;
+    size_t claim[4] = {0}, taken = 0;
 
     shares_begin(s, expect(4, x, 0, 1), ready);
-    for (size_t j = 0; j < 4; j++) {
-        claim[j] = shares_claim(s, j, 0);
-        end_s[j] = (double)claim[j] / 32;
-    }
-    for (int i = 0; i < 2000 && shares_missing(s); i++) {
-        now_s += .005;
-        for (size_t j = 0; j < 3; j++) {
-            if (claim[j] && end_s[j] > now_s)
+    for (int i = 0; i < 2000 && shares_missing(s); i++, now_s += .005) {
+        for (size_t j = 0; j < 4 && shares_missing(s); j++) {
+            if (end_s[j] > now_s)
                 continue;
-            if (claim[j])
-                taken += shares_deposit(s, j, now_s);
+            if (claim[j] && j == 3 && deposits-- == 0) {
+                end_s[j] = INFINITY;
+                continue;
+            }
+            taken += claim[j] ? shares_deposit(s, j, now_s) : 0;
             claim[j] = shares_claim(s, j, now_s);
             end_s[j] = now_s + (double)claim[j] / 32;
         }
     }
     is_int((long long)taken, 128, "a straggler's units are done by the others");
-    ok(now_s > 4. / 3 && now_s < 1.6, "in about 4/3: %g", now_s);
+    ok(now_s > least_s && now_s < most_s, "in %g to %g: %g", least_s, most_s,
+       now_s);
     is_int((long long)shares_deposit(s, 3, now_s), 0,
            "and what it brings is too much");
+    shares_free(s);
+}
+
+/* Without a prediction: equal parts, and nobody is waited for. */
+static void unpredicted(void)
+{
+    struct shares *s = create(2, 2, 8, 0);
+
+    shares_begin(s, NULL, ready);
+    is_int((long long)shares_claim(s, 0, 0), 4, "unpredicted: equal parts");
+    is_int((long long)shares_claim(s, 1, 0), 4, "for all");
+    for (int i = 1; i <= 4; i++) {
+        is_int((long long)shares_deposit(s, 0, i), 4, "one does them all");
+        is_int((long long)shares_claim(s, 0, i), i < 4 ? 4 : 0, "and goes on");
+    }
+    is_int((long long)shares_missing(s), 0, "until the batch is full");
+    ok(isnan(shares_close_s(s)), "no close is planned");
     shares_free(s);
 }
 
@@ -316,7 +332,9 @@ int main(void)
     costs();
     caution();
     rounds();
-    straggler();
+    straggler(0, 1.33, 1.6);
+    straggler(1, 1.05, 1.3);
+    unpredicted();
     random_steps();
     alone();
     refused();
