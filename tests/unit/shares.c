@@ -229,6 +229,36 @@ static void straggler(int deposits, double least_s, double most_s)
     shares_free(s);
 }
 
+/* The second claim of a worker whose second claims took so much longer a unit
+ * than its first ones in 40 steps before. */
+static size_t second_claim(double slower)
+{
+    const double x[] = {1, 1};
+    struct shares *s = create(2, 3, 640, 0);
+    size_t k = 0;
+
+    for (int step = 0; step < 41; step++) {
+        double now_s = 0;
+        shares_begin(s, expect(2, x, .2, 2), ready);
+        shares_claim(s, 1, 0);
+        now_s += (double)shares_claim(s, 0, now_s) / 640;
+        shares_deposit(s, 0, now_s);
+        k = shares_claim(s, 0, now_s);
+        now_s += (double)k * slower / 640;
+        shares_deposit(s, 0, now_s);
+    }
+    shares_free(s);
+    return k;
+}
+
+static void learns(void)
+{
+    size_t calm = second_claim(1), wild = second_claim(1.5);
+
+    ok((double)wild < .75 * (double)calm && (double)wild > .55 * (double)calm,
+       "rates that change make claims smaller: %zu, %zu", calm, wild);
+}
+
 /* Without a prediction: equal parts, and nobody is waited for. */
 static void unpredicted(void)
 {
@@ -334,6 +364,7 @@ int main(void)
     rounds();
     straggler(0, 1.33, 1.6);
     straggler(1, 1.05, 1.3);
+    learns();
     unpredicted();
     random_steps();
     alone();
