@@ -4,9 +4,9 @@
  *
  * Work is counted in units, `units` to a worker's batch; a step's nominal batch
  * is n * units.  A worker claims some units, computes them, deposits them, and
- * claims again.  It takes cost_s a claim and u a unit, where u = x / units and x
- * is the duration of its whole batch: predicted until its first deposit of the
- * step, known from then on.
+ * claims again.  It takes cost_s a claim and u a unit, where u = x / units and
+ * x is the duration of its whole batch: predicted until its first deposit of
+ * the step, known from then on.
  *
  * The close is planned for the earliest time T by which the batch is expected
  * to be full,
@@ -26,9 +26,9 @@
  * expected units when it runs late; later ones leave two standard deviations of
  * the change of rates from claim to claim, which is learnt.  No claim is handed
  * out that is not expected to end by T, nor units that running claims are
- * expected to bring.  Some may come to nothing all the same, and more be claimed
- * than the batch holds, so that nobody is waited for; the sum of the deposits
- * taken is the batch, exactly.
+ * expected to bring.  Some may come to nothing all the same, and more be
+ * claimed than the batch holds, so that nobody is waited for; the sum of the
+ * deposits taken is the batch, exactly.
  *
  * Times are seconds since the step's start.  Local, not thread safe, nothing
  * is allocated after shares_create. */
@@ -64,7 +64,8 @@ void shares_free(struct shares *s);
 void shares_begin(struct shares *s, const struct predictive *p,
                   const double *lag_s);
 
-/* A worker will contribute nothing in this step; what it has in hand is lost. */
+/* A worker will contribute nothing more in this step; what it has in hand is
+ * lost. */
 void shares_leave(struct shares *s, size_t worker);
 
 /* A worker is free at now_s, which never goes back: the units that it is to
