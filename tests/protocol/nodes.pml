@@ -3,8 +3,9 @@
  * node_ask_state; of client.c wait_for_start, dsgd_next_mean, catch_up,
  * give_state): node 0 with the coordinator, node 1, a worker on each; a cutoff
  * that waits for all who live; workers taken for lost although they are only
- * slow, and heard of again; rings that keep one mean, so that whoever misses two
- * needs another's state, also node 0's own worker.  Checked for every
+ * slow, never both at once, and heard of again; rings that keep one mean, so
+ * that whoever misses two needs another's state, also node 0's own worker, and
+ * would be lost for good without the other.  Checked for every
  * interleaving: all come to the end of the run, and with all its means unless
  * they were taken for lost.
  *
