@@ -194,6 +194,15 @@ static void find_state(struct aggregator *a, const struct msg_event *e)
         a->wants_state = true;
 }
 
+/* Answer REVOKE, once all that was accepted before was told. */
+static void send_return(struct aggregator *a)
+{
+    struct msg m;
+
+    if (node_return(a->node, &m) && send(a, &m, NULL, 0))
+        node_returned(a->node);
+}
+
 /* Pass the workers' events on.  What can't be sent stays where it is. */
 static bool pump_events(struct aggregator *a, double now_s)
 {
@@ -208,9 +217,12 @@ static bool pump_events(struct aggregator *a, double now_s)
             a->wants_state = false;
         did = true;
     }
+    bool all = a->n_events < EVENTS;
     uint64_t published = node_published(a->node);
-    if (!a->n_events && (a->c || a->told == published))
+    if (!a->n_events && (a->c || a->told == published)) {
+        send_return(a);
         return did;
+    }
     if (a->c) {
         coordinator_events(a->c, 0, a->events, a->n_events, now_s);
         a->n_events = 0;
@@ -221,6 +233,8 @@ static bool pump_events(struct aggregator *a, double now_s)
     if (send(a, &m, a->events, a->n_events * sizeof *a->events)) {
         a->n_events = 0;
         a->told = published;
+        if (all)
+            send_return(a);
     }
     return did;
 }
@@ -434,6 +448,11 @@ static void on_message(void *context, uint32_t node, const struct msg *m,
     case MSG_START:
         if (bytes == node_size(a->node) * sizeof(struct msg_share))
             node_start(a->node, m->step, body);
+        break;
+    case MSG_POOL:
+    case MSG_TOKENS:
+    case MSG_REVOKE:
+        node_message(a->node, m, body, bytes);
         break;
     case MSG_LATEST:
         if (bytes == node_size(a->node) * sizeof(float))

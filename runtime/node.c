@@ -166,6 +166,8 @@ bool node_idle(const struct node *n)
 {
     uint64_t step = node_published(n) + 1;
 
+    if (n->parts.step == step)
+        return parts_idle(&n->parts);
     for (uint32_t w = 0; w < n->seg->h->n_local; w++) {
         if (n->local[w].commit_step != step)
             return false;
@@ -333,6 +335,36 @@ uint64_t node_revoke(struct node *n, uint64_t step, uint64_t most)
     return parts_revoke(&n->parts, step, most);
 }
 
+void node_message(struct node *n, const struct msg *m, const void *body,
+                  size_t bytes)
+{
+    struct node_parts *p = &n->parts;
+    uint64_t tokens = m->u.pool.tokens;
+
+    if (m->kind == MSG_POOL && bytes == m->count * sizeof(struct msg_range)) {
+        node_pool(n, m->step, m->u.pool.part, (m->flags & MSG_FIXED) != 0, body,
+                  m->count, tokens);
+    } else if (m->kind == MSG_TOKENS) {
+        parts_tokens(p, m->step, tokens);
+    } else if (m->kind == MSG_REVOKE) {
+        p->returned += parts_revoke(p, m->step, tokens);
+        p->n_returns++;
+    }
+}
+
+bool node_return(const struct node *n, struct msg *m)
+{
+    *m = (struct msg){.kind = MSG_RETURN, .step = n->parts.step};
+    m->u.pool.tokens = n->parts.returned;
+    return n->parts.n_returns > 0;
+}
+
+void node_returned(struct node *n)
+{
+    n->parts.returned = 0;
+    n->parts.n_returns--;
+}
+
 bool node_parts_told(const struct node *n)
 {
     return n->parts.n_accepted == 0;
@@ -461,6 +493,14 @@ static uint64_t worker_ticks(int pid, uint64_t last)
     return ticks > last ? ticks : last; /* the two clocks are read in turn */
 }
 
+/* The worker has given what it had to give to the step that it began. */
+static bool between_steps(const struct node *n, const struct local *local)
+{
+    return local->commit_step >= local->begin_step ||
+           (n->parts.step >= local->begin_step &&
+            node_published(n) >= local->begin_step);
+}
+
 void node_life(struct node *n, float *silent_s)
 {
     uint64_t now = sys_now_ns();
@@ -469,7 +509,7 @@ void node_life(struct node *n, float *silent_s)
         struct seg_worker *worker = &n->seg->workers[w];
         struct local *local = &n->local[w];
         uint64_t life = atomic_load(&worker->life_ns);
-        if (local->commit_step >= local->begin_step) {
+        if (between_steps(n, local)) {
             uint64_t ticks =
                 worker_ticks(atomic_load(&worker->pid), local->cpu_ticks);
             if (ticks != local->cpu_ticks) {

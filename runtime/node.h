@@ -87,6 +87,15 @@ void node_tokens(struct node *n, uint64_t step, uint64_t tokens);
  * more of this step is accepted.  Returns how many. */
 uint64_t node_revoke(struct node *n, uint64_t step, uint64_t most);
 
+/* The same, as the coordinator says it: POOL, TOKENS, REVOKE. */
+void node_message(struct node *n, const struct msg *m, const void *body,
+                  size_t bytes);
+
+/* The RETURN that a REVOKE waits for; false: none.  It is for the coordinator
+ * once node_event has nothing more; then call node_returned. */
+bool node_return(const struct node *n, struct msg *m);
+void node_returned(struct node *n);
+
 /* node_event has given all that was accepted. */
 bool node_parts_told(const struct node *n);
 

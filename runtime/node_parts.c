@@ -64,6 +64,7 @@ static void empty_pool(struct node_parts *p, uint64_t step)
     p->step = step;
     p->tokens = 0;
     p->closed = false;
+    p->returned = p->n_returns = 0;
     p->n = 0;
     p->n_waiting = 0;
 }
@@ -143,6 +144,11 @@ uint64_t parts_revoke(struct node_parts *p, uint64_t step, uint64_t most)
     p->tokens -= taken;
     p->closed = p->closed || most == UINT64_MAX;
     return taken;
+}
+
+bool parts_idle(const struct node_parts *p)
+{
+    return p->closed || p->n_waiting == p->seg->h->n_local;
 }
 
 bool parts_offer(struct node_parts *p, uint32_t entry, struct msg_event *event)

@@ -21,9 +21,11 @@
 struct node_parts {
     struct segment *seg;
     uint64_t step, tokens;
-    bool closed;    /* nothing more of the step is accepted */
-    uint32_t n;     /* entries of the pool */
-    uint8_t *taken; /* [SEGMENT_PARTS + n_local] was accepted */
+    bool closed;        /* nothing more of the step is accepted */
+    uint64_t returned;  /* samples that REVOKE got, to be told of */
+    uint32_t n_returns; /* answers to REVOKE to be given */
+    uint32_t n;         /* entries of the pool */
+    uint8_t *taken;     /* [SEGMENT_PARTS + n_local] was accepted */
     /* [n_local] each: a worker is in at most one place of both. */
     struct msg_event *waiting, *accepted;
     uint32_t n_waiting, n_accepted;
@@ -38,6 +40,9 @@ void parts_pool(struct node_parts *p, uint64_t step, uint64_t part, bool fixed,
                 uint64_t tokens);
 void parts_tokens(struct node_parts *p, uint64_t step, uint64_t tokens);
 uint64_t parts_revoke(struct node_parts *p, uint64_t step, uint64_t most);
+
+/* All that the workers of the node can give was given, or waits for tokens. */
+bool parts_idle(const struct node_parts *p);
 
 /* Decide on an offer, SEG_EVENT_PART.
  *   event  in   kind, worker, step, value (samples), buf, times set
