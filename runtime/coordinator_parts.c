@@ -1,0 +1,613 @@
+#include "coordinator_parts.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "error.h"
+#include "tokens.h"
+
+/* Tokens are handed out for so long ahead, about two round trips. */
+#define AHEAD_S .002
+
+#define NOBODY UINT32_MAX
+
+struct deal_part {
+    uint64_t first;
+    uint32_t count, worker; /* who gave it, or NOBODY */
+};
+
+/* What a node was told of the step's samples; its parts are numbered as there
+ * (struct msg_range). */
+struct deal_node {
+    struct deal_part *part; /* [capacity] */
+    uint32_t n, capacity;
+    uint64_t samples;
+    uint32_t asked; /* REVOKEs that it has not answered */
+    double asked_s; /* own clock of the last */
+    bool freezes;   /* it was asked to accept no more */
+};
+
+struct deal {
+    struct tokens tokens;
+    struct deal_node *node;     /* [n_nodes] */
+    uint64_t *waits;            /* [n_workers] samples it has offered */
+    double *busy_s;             /* [n_workers] with its parts of this step */
+    uint32_t *alive;            /* [n_nodes] workers */
+    uint32_t n_alive;           /* when the step opened */
+    struct sample_range *drawn; /* [MSG_RANGES] */
+    struct msg_range *range;    /* [MSG_RANGES] */
+    uint64_t part;              /* samples, divides the batch */
+    int64_t spare;   /* samples in the queue beyond those for the reserve */
+    bool ending;     /* tokens and ranges go together */
+    bool freezing;   /* the step is closed with what it has */
+    double freeze_s; /* own clock when that was decided */
+    double came_s;   /* … when the last part came, or a worker began */
+    double slow_s;   /* the longest that a part took, fading */
+    double look_s;   /* own clock of the next look without news */
+    bool news;
+};
+
+/* The divisor of the batch that is nearest to that many parts, so that any
+ * number of batches is a number of parts; never more than `most` parts. */
+static uint64_t part_size(uint64_t batch, uint64_t parts, uint64_t most)
+{
+    uint64_t wanted = (batch + parts - 1) / parts;
+    uint64_t smaller = wanted, larger = wanted;
+
+    while (batch % smaller)
+        smaller--;
+    while (batch % larger)
+        larger++;
+    if (batch / smaller > most || wanted * wanted >= smaller * larger)
+        return larger;
+    return smaller;
+}
+
+static enum dsgd_err check(const struct coordinator *c, enum cutoff_mode mode,
+                           struct dsgd_error *err)
+{
+    if (mode != CUTOFF_FULL)
+        return error_set(
+            err, DSGD_E_USAGE,
+            "--dsgd-work: shared computes the whole batch of every "
+            "step and cuts nobody: --dsgd-cutoff must be full "
+            "(got \"%s\")",
+            c->opt.cutoff);
+    if (c->opt.sampler == DSGD_SAMPLER_NONE)
+        return error_set(err, DSGD_E_USAGE,
+                         "--dsgd-work: shared needs the samples to be handed "
+                         "out: a program with its own data loader can have "
+                         "\"own\" only");
+    if (c->opt.late == DSGD_LATE_CARRY)
+        return error_set(err, DSGD_E_USAGE,
+                         "--dsgd-late: carry has no meaning with "
+                         "--dsgd-work=shared, where parts that are late go "
+                         "back: use requeue");
+    return DSGD_OK;
+}
+
+/* A node may have to do the work of several, within reason. */
+static uint32_t capacity_of(const struct coordinator *c, uint32_t node,
+                            uint64_t parts)
+{
+    const uint64_t times = 8;
+    uint64_t own = c->peer[node].n_local * (parts + 1);
+    uint64_t all = c->n_workers * (parts + 1);
+    uint64_t most = own * times < all ? own * times : all;
+
+    return (uint32_t)(most < SEGMENT_PARTS ? most : SEGMENT_PARTS);
+}
+
+static enum dsgd_err allocate(struct coordinator *c, struct deal *d,
+                              struct dsgd_error *err)
+{
+    uint64_t parts = c->opt.batch / d->part;
+    size_t all = 0;
+    bool good = true;
+
+    d->node = calloc(c->n_nodes, sizeof *d->node);
+    d->waits = calloc(c->n_workers, sizeof *d->waits);
+    d->busy_s = calloc(c->n_workers, sizeof *d->busy_s);
+    d->alive = calloc(c->n_nodes, sizeof *d->alive);
+    d->drawn = calloc(MSG_RANGES, sizeof *d->drawn);
+    d->range = calloc(MSG_RANGES, sizeof *d->range);
+    for (uint32_t i = 0; d->node && i < c->n_nodes; i++) {
+        struct deal_node *n = &d->node[i];
+        n->capacity = capacity_of(c, i, parts);
+        n->part = calloc(n->capacity, sizeof *n->part);
+        good = good && n->part;
+        all += n->capacity;
+    }
+    if (!good || !d->node || !d->waits || !d->busy_s || !d->alive ||
+        !d->drawn || !d->range)
+        return error_set(err, DSGD_E_NOMEM, "coordinator: no memory");
+    enum dsgd_err rc = tokens_create(&d->tokens, c->n_nodes, err);
+    /* Of two steps, and what is left of ranges that are no multiple. */
+    return rc == DSGD_OK ? sampler_reserve(c->sampler, 4 * all, err) : rc;
+}
+
+enum dsgd_err deal_create(struct coordinator *c, enum cutoff_mode mode,
+                          struct dsgd_error *err)
+{
+    uint32_t largest = 0;
+
+    if (c->opt.work != DSGD_WORK_SHARED)
+        return DSGD_OK;
+    enum dsgd_err rc = check(c, mode, err);
+    if (rc != DSGD_OK)
+        return rc;
+    struct deal *d = calloc(1, sizeof *d);
+    if (!d)
+        return error_set(err, DSGD_E_NOMEM, "coordinator: no memory");
+    c->deal = d;
+    for (uint32_t i = 0; i < c->n_nodes; i++)
+        largest = c->peer[i].n_local > largest ? c->peer[i].n_local : largest;
+    /* A node's parts of two batches a worker fit into its segment. */
+    uint64_t most = SEGMENT_PARTS / (2 * (uint64_t)largest);
+    most = most ? most : 1;
+    uint64_t parts = c->opt.parts ? c->opt.parts : 1;
+    d->part = part_size(c->opt.batch, parts < most ? parts : most, most);
+    rc = allocate(c, d, err);
+    if (rc != DSGD_OK)
+        deal_free(c);
+    return rc;
+}
+
+void deal_free(struct coordinator *c)
+{
+    struct deal *d = c->deal;
+
+    if (!d)
+        return;
+    for (uint32_t i = 0; d->node && i < c->n_nodes; i++)
+        free(d->node[i].part);
+    free(d->node);
+    free(d->waits);
+    free(d->busy_s);
+    free(d->alive);
+    free(d->drawn);
+    free(d->range);
+    tokens_free(&d->tokens);
+    free(d);
+    c->deal = NULL;
+}
+
+static bool send_pool(struct coordinator *c, uint32_t node, uint32_t n_ranges,
+                      uint64_t tokens)
+{
+    struct deal *d = c->deal;
+    struct msg m = {.kind = n_ranges ? MSG_POOL : MSG_TOKENS,
+                    .count = n_ranges,
+                    .step = c->step};
+
+    m.u.pool.part = d->part;
+    m.u.pool.tokens = tokens;
+    if (node)
+        return c->transport->ops->control(c->transport, node, &m, d->range,
+                                          n_ranges * sizeof *d->range);
+    if (n_ranges)
+        node_pool(c->node, c->step, d->part, false, d->range, n_ranges, tokens);
+    else
+        node_tokens(c->node, c->step, tokens);
+    return true;
+}
+
+/* Number a range's parts as the node does. */
+static void note_parts(struct deal *d, struct deal_node *n,
+                       const struct msg_range *range)
+{
+    for (uint64_t at = 0; at < range->count; at += d->part) {
+        uint64_t left = range->count - at;
+        n->part[n->n++] = (struct deal_part){
+            .first = range->first + at,
+            .count = (uint32_t)(left < d->part ? left : d->part),
+            .worker = NOBODY};
+    }
+    n->samples += range->count;
+}
+
+/* What is drawn for a node that is granted tokens: for each of its workers it
+ * is to have a part more than it has tokens, if there are so many. */
+static uint64_t to_draw(const struct deal *d, uint32_t node, uint64_t tokens)
+{
+    const struct tokens_node *t = &d->tokens.node[node];
+    int64_t has = (int64_t)(d->node[node].samples - t->given);
+    int64_t extra = d->ending ? 0 : (int64_t)(t->workers * d->part);
+    int64_t want = (int64_t)tokens + extra - has;
+    int64_t most = (int64_t)tokens + (d->ending ? 0 : d->spare);
+
+    want = want < most ? want : most;
+    return want > 0 ? (uint64_t)want : 0;
+}
+
+/* Draw ranges for a node, d->range.  Returns how many. */
+static uint32_t draw(struct coordinator *c, uint32_t node, uint64_t samples)
+{
+    struct deal *d = c->deal;
+    size_t n_free = d->node[node].capacity - d->node[node].n;
+
+    if (d->ending) /* parts may be smaller: as many for the rests of ranges */
+        n_free /= 2;
+    uint64_t most = samples < n_free * d->part ? samples : n_free * d->part;
+    size_t count =
+        sampler_draw(c->sampler, most, d->ending ? 1 : d->part, d->drawn,
+                     n_free < MSG_RANGES ? n_free : MSG_RANGES);
+    for (size_t i = 0; i < count; i++)
+        d->range[i] = (struct msg_range){.first = d->drawn[i].first,
+                                         .count = d->drawn[i].count};
+    return (uint32_t)count;
+}
+
+/* Give a node tokens, and the samples for them.  Returns how many tokens. */
+static uint64_t grant(struct coordinator *c, uint32_t node, uint64_t tokens)
+{
+    struct deal *d = c->deal;
+    struct deal_node *n = &d->node[node];
+    uint64_t has = n->samples - d->tokens.node[node].given, drawn = 0;
+    uint64_t samples = to_draw(d, node, tokens);
+    uint32_t count = samples ? draw(c, node, samples) : 0;
+
+    for (uint32_t i = 0; i < count; i++)
+        drawn += d->range[i].count;
+    if (tokens > has + drawn)
+        tokens = has + drawn;
+    if (!tokens && !count)
+        return 0;
+    if (!send_pool(c, node, count, tokens)) {
+        while (count-- > 0)
+            sampler_take_back(c->sampler, d->range[count].first,
+                              d->range[count].count);
+        return 0;
+    }
+    for (uint32_t i = 0; i < count; i++)
+        note_parts(d, n, &d->range[i]);
+    d->spare += (int64_t)tokens - (int64_t)drawn;
+    tokens_grant(&d->tokens, node, tokens);
+    return tokens;
+}
+
+static void count_alive(struct coordinator *c)
+{
+    struct deal *d = c->deal;
+
+    d->n_alive = 0;
+    for (uint32_t i = 0; i < c->n_nodes; i++)
+        d->alive[i] = 0;
+    for (uint32_t w = 0; w < c->n_workers; w++) {
+        if (!loss_alive(&c->worker[w]))
+            continue;
+        d->alive[c->worker[w].node]++;
+        d->n_alive++;
+    }
+}
+
+/* How large the step is. */
+static uint64_t plan(struct coordinator *c)
+{
+    struct deal *d = c->deal;
+    uint64_t batch = d->n_alive * c->opt.batch;
+    uint64_t whole = sampler_whole(c->sampler, d->part);
+    uint64_t left = sampler_left(c->sampler);
+
+    d->ending = whole < batch + d->n_alive * d->part;
+    d->spare = (int64_t)whole - (int64_t)batch;
+    return d->ending && left < batch ? left : batch;
+}
+
+void deal_open(struct coordinator *c)
+{
+    struct deal *d = c->deal;
+
+    count_alive(c);
+    for (uint32_t w = 0; w < c->n_workers; w++) {
+        d->waits[w] = 0;
+        d->busy_s[w] = 0;
+    }
+    for (uint32_t i = 0; i < c->n_nodes; i++) {
+        struct deal_node *n = &d->node[i];
+        n->n = n->asked = 0;
+        n->samples = 0;
+        n->freezes = false;
+    }
+    tokens_open(&d->tokens, d->part, plan(c), d->alive);
+    d->freezing = false;
+    d->came_s = c->now_s;
+    d->news = true;
+    for (uint32_t i = 0; i < c->n_nodes; i++) {
+        uint64_t tokens = tokens_first(&d->tokens, i), given;
+        while (tokens && (given = grant(c, i, tokens)) > 0)
+            tokens -= given;
+    }
+}
+
+static void take_part(struct coordinator *c, uint32_t w,
+                      const struct msg_event *e)
+{
+    struct deal *d = c->deal;
+    struct worker *worker = &c->worker[w];
+    struct deal_node *n = &d->node[worker->node];
+    uint64_t entry = e->value >> 32, samples = e->value & UINT32_MAX;
+
+    if (entry >= n->n || n->part[entry].worker != NOBODY ||
+        n->part[entry].count != samples)
+        return;
+    n->part[entry].worker = w;
+    tokens_accept(&d->tokens, worker->node, samples, c->now_s - c->step_s);
+    worker->samples += samples;
+    worker->buf = e->buf;
+    if (e->duration_s > 0) {
+        d->busy_s[w] += (double)e->duration_s;
+        d->slow_s = fmax(d->slow_s, (double)e->duration_s);
+    }
+    c->n_arrived += !worker->arrived;
+    worker->arrived = true;
+}
+
+static void set_waits(struct deal *d, uint32_t node, uint32_t w,
+                      uint64_t samples)
+{
+    d->tokens.node[node].waits += samples - d->waits[w];
+    d->waits[w] = samples;
+}
+
+void deal_event(struct coordinator *c, uint32_t w, const struct msg_event *e)
+{
+    struct deal *d = c->deal;
+    uint32_t node = c->worker[w].node;
+
+    if (c->phase != PHASE_OPEN || e->step != c->step ||
+        d->tokens.node[node].out)
+        return;
+    d->came_s = c->now_s;
+    d->news = true;
+    if (e->kind == SEG_EVENT_PART) {
+        set_waits(d, node, w, 0);
+        take_part(c, w, e);
+    } else if (e->kind == SEG_EVENT_WAITS) {
+        set_waits(d, node, w, e->value);
+    }
+}
+
+static void come_back(struct coordinator *c, uint32_t node, uint64_t tokens)
+{
+    struct deal *d = c->deal;
+
+    tokens_return(&d->tokens, node, tokens);
+    d->spare -= (int64_t)tokens;
+    d->news = true;
+}
+
+void coordinator_returned(struct coordinator *c, uint32_t node, uint64_t step,
+                          uint64_t tokens, double now_s)
+{
+    struct deal *d = c->deal;
+
+    c->now_s = now_s;
+    if (!d || c->phase != PHASE_OPEN || step != c->step ||
+        d->tokens.node[node].out || !d->node[node].asked ||
+        tokens > tokens_left(&d->tokens, node))
+        return;
+    d->node[node].asked--;
+    d->came_s = now_s;
+    come_back(c, node, tokens);
+}
+
+/* Ask a node for tokens; this one answers at once. */
+static void revoke(struct coordinator *c, uint32_t node, uint64_t most)
+{
+    struct deal_node *n = &c->deal->node[node];
+    struct msg m = {.kind = MSG_REVOKE, .step = c->step};
+
+    m.u.pool.tokens = most;
+    if (node == 0) {
+        come_back(c, 0, node_revoke(c->node, c->step, most));
+    } else if (c->transport->ops->control(c->transport, node, &m, NULL, 0)) {
+        n->asked++;
+        n->asked_s = c->now_s;
+    } else {
+        come_back(c, node, 0);
+        return;
+    }
+    n->freezes = n->freezes || most == UINT64_MAX;
+}
+
+void deal_lose(struct coordinator *c, uint32_t node)
+{
+    struct deal *d = c->deal;
+    struct deal_node *n = &d->node[node];
+    const struct peer *p = &c->peer[node];
+
+    if (d->tokens.node[node].out)
+        return;
+    for (uint32_t l = 0; l < p->n_local; l++) {
+        struct worker *worker = &c->worker[p->worker[l]];
+        c->n_arrived -= worker->arrived;
+        worker->arrived = false;
+        worker->samples = 0;
+        d->waits[p->worker[l]] = 0;
+    }
+    for (uint32_t i = n->n; i-- > 0;)
+        sampler_take_back(c->sampler, n->part[i].first, n->part[i].count);
+    d->spare += (int64_t)n->samples - (int64_t)d->tokens.node[node].given;
+    n->n = n->asked = 0;
+    n->samples = 0;
+    tokens_lose(&d->tokens, node);
+    d->news = true;
+}
+
+/* A node that is asked for tokens and does not answer is lost. */
+static bool find_lost(struct coordinator *c)
+{
+    double hard_s = coordinator_hard_timeout_s(c);
+    bool found = false;
+
+    for (uint32_t i = 1; i < c->n_nodes; i++) {
+        const struct deal_node *n = &c->deal->node[i];
+        if (!n->asked || c->now_s - n->asked_s <= hard_s)
+            continue;
+        deal_lose(c, i);
+        loss_node(c, i);
+        found = true;
+    }
+    return found;
+}
+
+/* Without somebody who was there when the step opened, no part for as long as
+ * several take means that none will come. */
+static double patience_s(const struct coordinator *c)
+{
+    const double least_s = .2, parts = 4;
+    const struct deal *d = c->deal;
+    double hard_s = coordinator_hard_timeout_s(c);
+    uint32_t n_alive = 0;
+
+    if (c->now_s - d->came_s <= fmin(least_s, hard_s))
+        return hard_s;
+    for (uint32_t w = 0; w < c->n_workers; w++)
+        n_alive += loss_alive(&c->worker[w]);
+    if (n_alive >= d->n_alive)
+        return hard_s;
+    return fmin(hard_s, fmax(least_s, parts * d->slow_s));
+}
+
+static bool anybody(const struct coordinator *c)
+{
+    for (uint32_t w = 0; w < c->n_workers; w++) {
+        if (loss_alive(&c->worker[w]))
+            return true;
+    }
+    return c->n_arrived > 0;
+}
+
+static bool freeze(struct coordinator *c)
+{
+    struct deal *d = c->deal;
+
+    if (!d->freezing && (c->now_s - d->came_s <= patience_s(c) || !anybody(c)))
+        return false;
+    d->freezing = true;
+    for (uint32_t i = 0; i < c->n_nodes; i++) {
+        if (d->node[i].n && !d->node[i].freezes)
+            revoke(c, i, UINT64_MAX);
+    }
+    return true;
+}
+
+/* Who waits is served first. */
+static bool grant_all(struct coordinator *c)
+{
+    struct deal *d = c->deal;
+    double elapsed_s = c->now_s - c->step_s;
+    bool did = false;
+
+    for (int pass = 0; pass < 2; pass++) {
+        for (uint32_t i = 0; i < c->n_nodes && d->tokens.reserve; i++) {
+            if ((d->tokens.node[i].waits > 0) != (pass == 0))
+                continue;
+            uint64_t want = tokens_want(&d->tokens, i, elapsed_s, AHEAD_S);
+            did = (want && grant(c, i, want)) || did;
+        }
+    }
+    return did;
+}
+
+/* At the end of an epoch there are no samples to use the tokens for
+ * elsewhere. */
+static bool revoke_some(struct coordinator *c)
+{
+    struct deal *d = c->deal;
+    uint64_t most = 0;
+    bool did = false;
+
+    for (uint32_t k = 0; k < c->n_nodes && !d->ending; k++) {
+        uint32_t i = tokens_revoke(&d->tokens, c->now_s - c->step_s, &most);
+        if (i == c->n_nodes)
+            break;
+        revoke(c, i, most);
+        did = true;
+    }
+    return did;
+}
+
+bool deal_tick(struct coordinator *c)
+{
+    const double look_s = .005;
+    struct deal *d = c->deal;
+
+    if (!d->news && c->now_s < d->look_s)
+        return false;
+    d->news = false;
+    d->look_s = c->now_s + look_s;
+    bool did = find_lost(c);
+    if (deal_done(c) || freeze(c))
+        return did;
+    did = grant_all(c) || did;
+    return revoke_some(c) || did;
+}
+
+bool deal_done(const struct coordinator *c)
+{
+    const struct deal *d = c->deal;
+
+    if (d->tokens.accepted == d->tokens.batch)
+        return true;
+    if (!d->freezing || !anybody(c))
+        return false;
+    for (uint32_t i = 0; i < c->n_nodes; i++) {
+        const struct deal_node *n = &d->node[i];
+        if (n->n && (n->asked || !n->freezes || tokens_left(&d->tokens, i)))
+            return false;
+    }
+    return true;
+}
+
+/* Record a node's parts, one row for parts of a worker that follow each other,
+ * and give back what nobody gave. */
+static void settle_node(struct coordinator *c, const struct deal_node *n)
+{
+    struct sample_range run = {0};
+
+    for (uint32_t i = n->n; i-- > 0;) {
+        const struct deal_part *p = &n->part[i];
+        if (p->worker == NOBODY) {
+            sampler_take_back(c->sampler, p->first, p->count);
+            continue;
+        }
+        sampler_done(c->sampler, p->count);
+        run.first = p->first;
+        run.count += p->count;
+        if (i && n->part[i - 1].worker == p->worker &&
+            n->part[i - 1].first + n->part[i - 1].count == p->first)
+            continue;
+        log_contribution(c, p->worker, c->step, &run, run.count);
+        run.count = 0;
+    }
+}
+
+void deal_settle(struct coordinator *c)
+{
+    const double fade = .9;
+    struct deal *d = c->deal;
+
+    for (uint32_t i = c->n_nodes; i-- > 0;)
+        settle_node(c, &d->node[i]);
+    for (uint32_t w = 0; w < c->n_workers; w++) {
+        struct worker *worker = &c->worker[w];
+        if (!worker->arrived || !(d->busy_s[w] > 0))
+            continue;
+        double batch_s =
+            d->busy_s[w] / (double)worker->samples * (double)c->opt.batch;
+        worker->duration_s = (float)batch_s;
+        cutoff_observe(c->cutoff, w, batch_s);
+    }
+    d->slow_s *= fade;
+    tokens_close(&d->tokens);
+}
+
+double deal_next_s(const struct coordinator *c)
+{
+    const struct deal *d = c->deal;
+
+    return c->phase == PHASE_OPEN ? d->came_s + coordinator_hard_timeout_s(c)
+                                  : INFINITY;
+}
