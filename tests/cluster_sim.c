@@ -554,6 +554,7 @@ static bool coordinate(struct cluster *s)
 static void run(struct cluster *s)
 {
     const struct cluster_spec *spec = s->spec;
+    double start_s = s->now_s;
 
     while (s->now_s < spec->limit_s &&
            atomic_load(&s->seg.h->run) == SEG_RUNNING) {
@@ -565,7 +566,13 @@ static void run(struct cluster *s)
             ;
     }
     s->r->ended = atomic_load(&s->seg.h->run) != SEG_RUNNING;
-    s->r->time_s = s->now_s;
+    s->r->time_s = s->now_s - start_s;
+    double rate = 0;
+    for (uint32_t i = 0; i < spec->n_nodes; i++) {
+        for (uint32_t w = 0; w < s->nodes[i].n; w++)
+            rate += 1 / s->nodes[i].worker[w].sample_s;
+    }
+    s->r->ideal_s = (double)s->r->samples / rate;
 }
 
 /* --- setting up --- */

@@ -35,6 +35,7 @@ struct cluster_result {
     uint64_t over;    /* steps of more than all workers' batches */
     uint64_t under;   /* … of less, where the epoch had them */
     double time_s;    /* virtual */
+    double ideal_s;   /* … if all had worked all the time, at their speeds */
 };
 
 /* Run it to its end.  Returns false when it could not be set up. */

@@ -57,6 +57,33 @@ static void many(const struct cluster_spec *base, bool exact, const char *name)
        (unsigned long long)steps, (unsigned long long)under, time_s);
 }
 
+/* Nodes whose speeds differ by up to 16 are nearly never idle, in virtual time:
+ * the share of it in which they would have done the same work. */
+static void busy(uint32_t n_nodes, uint32_t per_node)
+{
+    struct cluster_spec spec = ordinary();
+    double least = 1;
+
+    spec.n_nodes = n_nodes;
+    spec.per_node = per_node;
+    spec.spread = 4;
+    spec.slow = 0;
+    spec.step_s = .5;
+    spec.opt.batch = 32;
+    spec.opt.parts = 16;
+    spec.opt.n_samples = 20000;
+    spec.opt.max_steps = 60;
+    for (spec.seed = 1; spec.seed <= 5; spec.seed++) {
+        struct cluster_result r;
+        bool good = cluster_run(&spec, &r) && r.ended;
+        least = fmin(least, good ? r.ideal_s / r.time_s : 0);
+    }
+    ok(least > .85, "%u nodes of %u busy %.0f %% of the time", n_nodes,
+       per_node, 100 * least);
+}
+
+/* A node that is never heard of again, workers that stop for longer than the
+ * hard timeout, data sets and batches of odd sizes. */
 int main(void)
 {
     struct cluster_spec spec = ordinary();
@@ -64,5 +91,46 @@ int main(void)
     many(&spec, true, "four nodes");
     spec.n_nodes = 1;
     many(&spec, true, "one node");
+
+    spec = ordinary();
+    spec.spread = 8;
+    spec.slow = .1;
+    many(&spec, true, "speeds that differ much");
+    spec.stop_s = .1;
+    many(&spec, true, "workers that stop");
+    spec.freeze_s = .2;
+    many(&spec, true, "nodes that freeze");
+    spec.n_nodes = 2;
+    spec.per_node = 1;
+    many(&spec, true, "two workers");
+
+    spec = ordinary();
+    spec.stop_s = .1;
+    spec.freeze_s = .3;
+    spec.opt.hard_timeout_s = .25;
+    many(&spec, false, "workers and nodes that are lost");
+    spec.freeze_in_sum = .1;
+    many(&spec, false, "also in a sum");
+    spec.n_nodes = 1;
+    many(&spec, false, "one node, workers that are lost");
+
+    spec = ordinary();
+    spec.stop_s = .2;
+    spec.freeze_s = .5;
+    spec.opt.n_samples = 1501;
+    many(&spec, true, "a rest of one sample");
+    spec.opt.batch = 31;
+    many(&spec, true, "a prime batch");
+    spec.opt.batch = 10;
+    spec.opt.parts = 3;
+    many(&spec, true, "parts that do not divide the batch");
+    spec.opt.parts = 1;
+    many(&spec, true, "whole batches");
+    spec.opt.n_samples = 7;
+    many(&spec, true, "fewer samples than workers");
+
+    busy(1, 8);
+    busy(8, 1);
+    busy(4, 4);
     return done();
 }
