@@ -20,7 +20,9 @@ struct cluster_spec {
     double freeze_s; /* … a node but the first is frozen */
     double freeze_in_sum; /* probability that a node freezes when asked for its
                              sum */
-    double limit_s;       /* virtual time after which it is called a hang */
+    double spread;  /* of the workers' speeds with shared work: from 1 / spread
+                      to spread of the ordinary; 0: all the same */
+    double limit_s; /* virtual time after which it is called a hang */
 };
 
 struct cluster_result {
@@ -30,6 +32,8 @@ struct cluster_result {
     uint64_t missing; /* … or never */
     uint64_t carried; /* samples beyond the shares of those in time */
     uint64_t empty;   /* steps of no samples */
+    uint64_t over;    /* steps of more than all workers' batches */
+    uint64_t under;   /* … of less, where the epoch had them */
     double time_s;    /* virtual */
 };
 
