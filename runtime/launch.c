@@ -121,10 +121,6 @@ enum dsgd_err launch_check(const struct dsgd_options *opt,
         return error_set(err, DSGD_E_USAGE,
                          "work: %d is not one of the enumerators in dsgd.h",
                          (int)opt->work);
-    if (opt->work == DSGD_WORK_SHARED && opt->sampler != DSGD_SAMPLER_RANGES)
-        return error_set(err, DSGD_E_USAGE,
-                         "--dsgd-work: shared needs DSGD_SAMPLER_RANGES, and "
-                         "the program loads its own samples: use own");
     enum dsgd_err rc = cutoff_parse("--dsgd-cutoff", opt->cutoff, spec, err);
     if (rc == DSGD_OK && spec->mode == CUTOFF_REPLAY && *opt->checkpoint_dir)
         rc = error_set(err, DSGD_E_USAGE,
