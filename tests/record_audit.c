@@ -3,7 +3,7 @@
  *     steps S epochs E carried C parts P doubled D missing M wrong W differ R
  *         cuts L share F
  *
- * carried and parts count gradients; doubled and missing are samples of an
+ * carried and parts count gradients, or with shared work rows of parts; doubled and missing are samples of an
  * epoch that contributed more than once, and never (of epochs that ended);
  * wrong are steps whose samples are not the sum of their parts; differ are
  * steps after which replicas were not the same; L is the longest row of steps in
@@ -49,15 +49,23 @@ static void count(struct audit *a, uint64_t first, uint64_t n)
     }
 }
 
-/* The rows that belong to the step.  Returns the carried samples. */
-static uint64_t take_contributions(struct audit *a, uint64_t step,
+/* The rows that belong to the step.  Returns the samples that are carried, or
+ * of parts: then nobody was given a range. */
+static uint64_t take_contributions(struct audit *a,
+                                   const struct record_step *row,
                                    enum dsgd_err *rc)
 {
+    uint64_t step = row->step;
     uint64_t samples = 0;
 
     while (*rc == DSGD_OK && a->has_next && a->next.step <= step) {
         const struct record_contribution *c = &a->next;
-        if (c->step == step && c->from == step) {
+        if (c->step == step && c->from == step && !row->count[c->worker]) {
+            a->wrong += !row->mask[c->worker];
+            a->parts++;
+            samples += c->samples;
+            count(a, c->first, c->samples);
+        } else if (c->step == step && c->from == step) {
             a->part[c->worker] = c->samples;
             a->parts++;
         } else if (c->step == step) {
@@ -122,7 +130,7 @@ static enum dsgd_err read_steps(struct audit *a)
            (rc = record_read_step(a->r, &step, &a->err)) == DSGD_OK) {
         for (uint32_t w = 0; w < n; w++)
             a->part[w] = UINT64_MAX;
-        uint64_t samples = take_contributions(a, step.step, &rc);
+        uint64_t samples = take_contributions(a, &step, &rc);
         for (uint32_t w = 0; w < n; w++) {
             if (!step.mask[w])
                 continue;
