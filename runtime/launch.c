@@ -283,7 +283,7 @@ static struct record *create(const struct dsgd_options *opt,
     return NULL;
 }
 
-enum { N_SETTINGS = 4 };
+enum { N_SETTINGS = 6 };
 
 static const char *late_word(const struct dsgd_options *opt)
 {
@@ -309,6 +309,11 @@ static size_t launch_settings(const struct dsgd_options *opt,
     s[3].name = "max_cut_share";
     snprintf(s[3].value, sizeof s[3].value, "%g%%",
              share ? 100 * opt->max_cut_share : 100.0);
+    s[4].name = "work";
+    snprintf(s[4].value, sizeof s[4].value, "%s",
+             opt->work == DSGD_WORK_SHARED ? "shared" : "own");
+    s[5].name = "parts";
+    snprintf(s[5].value, sizeof s[5].value, "%zu", opt->parts);
     return N_SETTINGS;
 }
 
