@@ -3,7 +3,7 @@
  *     steps S epochs E carried C parts P doubled D missing M wrong W differ R
  *         cuts L share F
  *
- * carried and parts count gradients, or with shared work rows of parts; doubled and missing are samples of an
+ * carried and parts count gradients, and ranges of shared work; doubled and missing are samples of an
  * epoch that contributed more than once, and never (of epochs that ended);
  * wrong are steps whose samples are not the sum of their parts; differ are
  * steps after which replicas were not the same; L is the longest row of steps in
@@ -49,20 +49,18 @@ static void count(struct audit *a, uint64_t first, uint64_t n)
     }
 }
 
-/* The rows that belong to the step.  Returns the samples that are carried, or
- * of parts: then nobody was given a range. */
+/* The rows that belong to the step.  Returns the carried samples. */
 static uint64_t take_contributions(struct audit *a,
-                                   const struct record_step *row,
+                                   const struct record_step *about,
                                    enum dsgd_err *rc)
 {
-    uint64_t step = row->step;
-    uint64_t samples = 0;
+    uint64_t samples = 0, step = about->step;
 
     while (*rc == DSGD_OK && a->has_next && a->next.step <= step) {
         const struct record_contribution *c = &a->next;
-        if (c->step == step && c->from == step && !row->count[c->worker]) {
-            a->wrong += !row->mask[c->worker];
-            a->parts++;
+        if (c->step == step && c->from == step && !about->count[c->worker]) {
+            a->parts++; /* of shared work */
+            a->wrong += !about->mask[c->worker];
             samples += c->samples;
             count(a, c->first, c->samples);
         } else if (c->step == step && c->from == step) {
