@@ -29,6 +29,8 @@ static bool send_pool(struct coordinator *c, uint32_t node, uint32_t n_ranges,
 static void note_parts(struct deal *d, struct deal_node *n,
                        const struct msg_range *range)
 {
+    uint32_t before = n->n;
+
     for (uint64_t at = 0; at < range->count; at += d->part) {
         uint64_t left = range->count - at;
         n->part[n->n++] = (struct deal_part){
@@ -36,6 +38,7 @@ static void note_parts(struct deal *d, struct deal_node *n,
             .count = (uint32_t)(left < d->part ? left : d->part),
             .worker = NOBODY};
     }
+    d->n_parts += n->n - before;
     n->samples += range->count;
 }
 
@@ -58,7 +61,10 @@ static uint32_t draw(struct coordinator *c, uint32_t node, uint64_t samples)
 {
     struct deal *d = c->deal;
     size_t n_free = d->node[node].capacity - d->node[node].n;
+    size_t room = sampler_room(c->sampler);
 
+    room = room > d->n_parts ? room - d->n_parts : 0;
+    n_free = n_free < room ? n_free : room;
     if (d->ending) /* parts may be smaller: as many for the rests of ranges */
         n_free /= 2;
     uint64_t most = samples < n_free * d->part ? samples : n_free * d->part;
@@ -143,6 +149,7 @@ void deal_open(struct coordinator *c)
         n->freezes = false;
     }
     tokens_open(&d->tokens, d->part, plan(c), d->alive);
+    d->n_parts = 0;
     d->freezing = false;
     d->came_s = c->now_s;
     d->news = true;
@@ -262,6 +269,7 @@ void deal_lose(struct coordinator *c, uint32_t node)
     for (uint32_t i = n->n; i-- > 0;)
         sampler_take_back(c->sampler, n->part[i].first, n->part[i].count);
     d->spare += (int64_t)n->samples - (int64_t)d->tokens.node[node].given;
+    d->n_parts -= n->n;
     n->n = n->asked = 0;
     n->samples = 0;
     tokens_lose(&d->tokens, node);

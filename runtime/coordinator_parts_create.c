@@ -58,7 +58,6 @@ static enum dsgd_err allocate(struct coordinator *c, struct deal *d,
                               struct dsgd_error *err)
 {
     uint64_t parts = c->opt.batch / d->part;
-    size_t all = 0;
     bool good = true;
 
     d->node = calloc(c->n_nodes, sizeof *d->node);
@@ -72,14 +71,14 @@ static enum dsgd_err allocate(struct coordinator *c, struct deal *d,
         n->capacity = capacity_of(c, i, parts);
         n->part = calloc(n->capacity, sizeof *n->part);
         good = good && n->part;
-        all += n->capacity;
     }
     if (!good || !d->node || !d->waits || !d->busy_s || !d->alive ||
         !d->drawn || !d->range)
         return error_set(err, DSGD_E_NOMEM, "coordinator: no memory");
     enum dsgd_err rc = tokens_create(&d->tokens, c->n_nodes, err);
-    /* Of two steps, and what is left of ranges that are no multiple. */
-    return rc == DSGD_OK ? sampler_reserve(c->sampler, 4 * all, err) : rc;
+    /* More than that are not handed out at a time. */
+    size_t usual = (size_t)c->n_workers * (size_t)(parts + 1);
+    return rc == DSGD_OK ? sampler_reserve(c->sampler, 4 * usual, err) : rc;
 }
 
 enum dsgd_err deal_create(struct coordinator *c, enum cutoff_mode mode,

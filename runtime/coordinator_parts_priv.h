@@ -33,6 +33,7 @@ struct deal {
     uint32_t n_alive;           /* when the step opened */
     struct sample_range *drawn; /* [MSG_RANGES] */
     struct msg_range *range;    /* [MSG_RANGES] */
+    size_t n_parts;             /* of all nodes in this step */
     uint64_t part;              /* samples, divides the batch */
     int64_t spare;   /* samples in the queue beyond those for the reserve */
     bool ending;     /* tokens and ranges go together */
