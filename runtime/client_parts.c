@@ -68,15 +68,15 @@ static bool take_free(struct dsgd *d, uint32_t *entry)
     return true;
 }
 
-/* What an entry says, unless the pool is another step's by now. */
+/* What an entry says, unless the pool is another step's by now: whoever reads
+ * what was written for that sees claim 0 or later. */
 static bool read_entry(struct dsgd *d, uint32_t entry, struct dsgd_part *part)
 {
     const struct seg_part *from = &d->seg.parts[entry];
 
     part->first_sample =
-        atomic_load_explicit(&from->first, memory_order_relaxed);
-    part->n_samples = atomic_load_explicit(&from->count, memory_order_relaxed);
-    atomic_thread_fence(memory_order_acquire);
+        atomic_load_explicit(&from->first, memory_order_acquire);
+    part->n_samples = atomic_load_explicit(&from->count, memory_order_acquire);
     return SEGMENT_POOL_STEP(atomic_load(&d->seg.pool->claim)) == d->step;
 }
 

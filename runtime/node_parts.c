@@ -37,8 +37,8 @@ static void add_entry(struct node_parts *p, uint64_t first, uint64_t count)
 {
     struct seg_part *entry = &p->seg->parts[p->n];
 
-    atomic_store_explicit(&entry->first, first, memory_order_relaxed);
-    atomic_store_explicit(&entry->count, count, memory_order_relaxed);
+    atomic_store_explicit(&entry->first, first, memory_order_release);
+    atomic_store_explicit(&entry->count, count, memory_order_release);
     p->taken[p->n++] = 0;
 }
 
@@ -60,7 +60,6 @@ static void cut_range(struct node_parts *p, const struct msg_range *range,
 static void empty_pool(struct node_parts *p, uint64_t step)
 {
     atomic_store(&p->seg->pool->claim, 0);
-    atomic_thread_fence(memory_order_seq_cst);
     p->step = step;
     p->tokens = 0;
     p->closed = false;

@@ -182,16 +182,17 @@ static void test_step(void)
     end();
 }
 
-static void *deposit_of_0(void *rc)
+static _Atomic int rc_of_0; /* -1: not back yet */
+
+static void *deposit_of_0(void *argument)
 {
-    *(enum dsgd_err *)rc = deposit(0);
-    return rc;
+    rc_of_0 = (int)deposit(0);
+    return argument;
 }
 
 static void test_tokens(void)
 {
     const struct msg_range range = {0, 20}, more = {50, 4};
-    enum dsgd_err rc = DSGD_END;
     pthread_t thread;
 
     begin(DSGD_WORK_SHARED);
@@ -205,9 +206,10 @@ static void test_tokens(void)
            c.waiting == 4,
        "tokens for one of two: the other waits");
     ok(claims(0, 16, 4), "it has claimed another meanwhile");
-    pthread_create(&thread, NULL, deposit_of_0, &rc);
+    rc_of_0 = -1;
+    pthread_create(&thread, NULL, deposit_of_0, NULL);
     usleep(20000);
-    ok(hear(SEG_EVENT_PART) == 0 && rc == DSGD_END,
+    ok(hear(SEG_EVENT_PART) == 0 && rc_of_0 == -1,
        "but offers it only when the first is decided on");
     node_tokens(c.node, 1, 1);
     ok(hear(SEG_EVENT_PART) == 0, "3 samples are no part of 4");
@@ -218,7 +220,7 @@ static void test_tokens(void)
        "4 are");
     c.accepted += 4;
     pthread_join(thread, NULL);
-    is_int(rc, DSGD_OK, "then the next is offered");
+    is_int(rc_of_0, DSGD_OK, "then the next is offered");
     node_tokens(c.node, 7, 100);
     ok(hear(SEG_EVENT_WAITS) == 1, "and waits, whatever other steps have");
     node_tokens(c.node, 1, 4);
