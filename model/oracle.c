@@ -23,6 +23,19 @@ double *oracle_sort(const struct trace *t, size_t from)
     return sorted;
 }
 
+double oracle_no_idle(const struct trace *t, size_t from, double overhead_s)
+{
+    double n = (double)t->n, time_s = 0;
+
+    for (size_t r = from; r < t->steps; r++) {
+        double rate = 0;
+        for (size_t j = 0; j < t->n; j++)
+            rate += 1 / t->duration_s[r * t->n + j];
+        time_s += n / rate + overhead_s;
+    }
+    return n * (double)(t->steps - from) / time_s;
+}
+
 /* argmax over c of c - lambda * x_(c), the larger one of equals. */
 static size_t best_of(size_t n, const double *x, double lambda)
 {

@@ -14,6 +14,11 @@ struct oracle {
     size_t best_c; /* the cutoff of best_static */
 };
 
+/* Batches a unit of time if nobody ever waits and nothing is thrown away: the
+ * steps from `from` on, each of n batches, take n / sum_j(1 / x_j) + o.  No
+ * step of n batches, whoever computes them, is faster. */
+double oracle_no_idle(const struct trace *t, size_t from, double overhead_s);
+
 /* Sort each row of a trace from step `from` on, ascending.
  *   out  out  [steps - from][n] durations; free(); NULL: no memory */
 double *oracle_sort(const struct trace *t, size_t from);

@@ -31,8 +31,9 @@ struct policy {
 };
 
 static const char *const names[N_POLICIES] = {
-    "full", "static-best", "static-tuned", "elfving", "order",
-    "last", "rolling",     "ewma",         "dmm",     "dynamic"};
+    "full",      "static-best",  "static-tuned", "elfving", "order",
+    "last",      "rolling",      "ewma",         "dmm",     "dynamic",
+    "parts-own", "parts-shared", "parts-model",  "no-idle"};
 
 const char *policy_name(enum policy_kind kind)
 {
@@ -47,6 +48,26 @@ enum policy_kind policy_parse(const char *name, size_t length)
                                  memcmp(names[kind], name, length) != 0))
         kind++;
     return (enum policy_kind)kind;
+}
+
+bool policy_in_parts(enum policy_kind kind)
+{
+    return kind == POLICY_PARTS_OWN || kind == POLICY_PARTS_SHARED ||
+           kind == POLICY_PARTS_MODEL;
+}
+
+enum policy_model policy_model(enum policy_kind kind)
+{
+    switch (kind) {
+    case POLICY_DMM:
+        return POLICY_NEEDS_DMM;
+    case POLICY_DYNAMIC:
+    case POLICY_PARTS_OWN:
+    case POLICY_PARTS_MODEL:
+        return POLICY_NEEDS_SET;
+    default:
+        return POLICY_NEEDS_NONE;
+    }
 }
 
 static int compare(const void *a, const void *b)

@@ -11,6 +11,11 @@
  *   dmm           the timing model of that kind, as dynamic
  *   dynamic       timing model, live stopping and guard (dynamic.h)
  *
+ * and those that are not for policy_create:
+ *
+ *   parts-own, parts-shared, parts-model   simulate_parts.h
+ *   no-idle       the bound of these (oracle.h)
+ *
  * Times are seconds since the step's start. */
 #ifndef DSGD_POLICY_H
 #define DSGD_POLICY_H
@@ -34,17 +39,28 @@ enum policy_kind {
     POLICY_EWMA,
     POLICY_DMM,
     POLICY_DYNAMIC,
+    POLICY_PARTS_OWN,
+    POLICY_PARTS_SHARED,
+    POLICY_PARTS_MODEL,
+    POLICY_NO_IDLE,
     N_POLICIES
 };
 
 #define POLICY_NAMES                                                     \
     "full|static-best|static-tuned|elfving|order|last|rolling|ewma|dmm|" \
-    "dynamic"
+    "dynamic|parts-own|parts-shared|parts-model|no-idle"
 
 const char *policy_name(enum policy_kind kind);
 
 /* The kind of that name; N_POLICIES: none. */
 enum policy_kind policy_parse(const char *name, size_t length);
+
+/* In parts, for simulate_parts. */
+bool policy_in_parts(enum policy_kind kind);
+
+/* Which kind of timing model a policy can't do without. */
+enum policy_model { POLICY_NEEDS_NONE, POLICY_NEEDS_DMM, POLICY_NEEDS_SET };
+enum policy_model policy_model(enum policy_kind kind);
 
 struct policy_setup {
     const struct trace *trace; /* workers and nodes; its warm-up rows */

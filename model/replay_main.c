@@ -58,26 +58,33 @@ static enum dsgd_err load_models(struct replay *r, struct dsgd_error *err)
     return DSGD_OK;
 }
 
-/* The policies asked for, or all for which there is a model. */
+static bool has_model(const struct replay *r, enum policy_kind kind)
+{
+    enum policy_model need = policy_model(kind);
+
+    return need == POLICY_NEEDS_NONE ||
+           (need == POLICY_NEEDS_DMM ? r->dmm : r->set);
+}
+
+/* The policies asked for, or all of whole batches for which there is a
+ * model. */
 static enum dsgd_err choose(const struct replay *r, struct score_spec *spec,
                             struct dsgd_error *err)
 {
-    const struct timing_model *const needs[N_POLICIES] = {
-        [POLICY_DMM] = r->dmm, [POLICY_DYNAMIC] = r->set};
-
     for (size_t i = 0; i < r->opt.n_kinds; i++) {
         enum policy_kind kind = r->opt.kind[i];
-        if ((kind == POLICY_DMM || kind == POLICY_DYNAMIC) && !needs[kind])
-            return error_set(err, DSGD_E_NOMODEL,
-                             "--policies: %s needs a timing model; give one "
-                             "of kind %s with --model FILE",
-                             policy_name(kind),
-                             kind == POLICY_DMM ? "dmm" : "set");
+        if (!has_model(r, kind))
+            return error_set(
+                err, DSGD_E_NOMODEL,
+                "--policies: %s needs a timing model; give one of kind %s "
+                "with --model FILE",
+                policy_name(kind),
+                policy_model(kind) == POLICY_NEEDS_DMM ? "dmm" : "set");
         spec->kind[spec->n_kinds++] = kind;
     }
-    for (int kind = 0; !r->opt.n_kinds && kind < N_POLICIES; kind++) {
-        if ((kind != POLICY_DMM && kind != POLICY_DYNAMIC) || needs[kind])
-            spec->kind[spec->n_kinds++] = (enum policy_kind)kind;
+    for (int i = 0; !r->opt.n_kinds && i <= POLICY_DYNAMIC; i++) {
+        if (has_model(r, (enum policy_kind)i))
+            spec->kind[spec->n_kinds++] = (enum policy_kind)i;
     }
     return DSGD_OK;
 }
@@ -173,6 +180,7 @@ static enum dsgd_err score_all(struct replay *r, struct dsgd_error *err)
 {
     struct score_spec spec = {.simulate = r->opt.simulate,
                               .overhead_percent = r->opt.overhead_percent,
+                              .part_cost_percent = r->opt.part_cost_percent,
                               .set = r->set,
                               .dmm = r->dmm,
                               .rule = r->opt.rule};

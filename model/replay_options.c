@@ -16,6 +16,9 @@ enum {
     OPT_LATE,
     OPT_OBSERVE,
     OPT_OVERHEAD,
+    OPT_PARTS,
+    OPT_PART_COST,
+    OPT_PART_NOISE,
     OPT_WARMUP,
     OPT_SEED,
     OPT_JSON,
@@ -33,6 +36,9 @@ static const struct option long_options[] = {
     {"late", required_argument, NULL, OPT_LATE},
     {"observe", required_argument, NULL, OPT_OBSERVE},
     {"overhead", required_argument, NULL, OPT_OVERHEAD},
+    {"parts", required_argument, NULL, OPT_PARTS},
+    {"part-cost", required_argument, NULL, OPT_PART_COST},
+    {"part-noise", required_argument, NULL, OPT_PART_NOISE},
     {"warmup", required_argument, NULL, OPT_WARMUP},
     {"seed", required_argument, NULL, OPT_SEED},
     {"json", no_argument, NULL, OPT_JSON},
@@ -51,7 +57,8 @@ static const char help[] =
     "Score cutoff policies on recorded or synthetic run-times.\n"
     "\n"
     "      --policies NAME,...  of full, static-best, static-tuned, elfving,\n"
-    "                           order, last, rolling, ewma, dmm, dynamic\n"
+    "                           order, last, rolling, ewma, dmm, dynamic,\n"
+    "                           parts-own, parts-shared, parts-model, no-idle\n"
     "      --model FILE         timing model of dynamic, or of dmm\n"
     "      --rule RULE          paper, ratio, renewal or live (default)\n"
     "      --late MODE          what a cut worker does: fresh (default: "
@@ -60,6 +67,12 @@ static const char help[] =
     "                           at its next of M micro-batches)\n"
     "      --observe WHAT       what is known of it: late, progress, censored\n"
     "      --overhead P%        cost of a step, of the median duration (2%)\n"
+    "      --parts M            of a batch, where a policy works in parts (8)\n"
+    "      --part-cost P%       cost of claiming and depositing a part, of "
+    "the\n"
+    "                           median duration (0%)\n"
+    "      --part-noise P%      by how much a worker's rate differs from part\n"
+    "                           to part (0%)\n"
     "      --warmup N           first steps, not cut and not scored (10)\n"
     "      --seed N             of the noise of progress estimates (1)\n"
     "      --synth NAME[:...]   a synthetic cluster in place of a trace:\n"
@@ -162,19 +175,31 @@ static enum dsgd_err parse_observe(const char *text, struct replay_options *opt,
                      text);
 }
 
-static enum dsgd_err parse_overhead(const char *text, double *percent,
-                                    struct dsgd_error *err)
+static enum dsgd_err parse_percent(const char *name, const char *text,
+                                   double *percent, struct dsgd_error *err)
 {
     char *end;
     double x = strtod(text, &end);
 
     if (end == text || strcmp(end, "%") != 0 || !(x >= 0 && x <= 1000))
         return error_set(err, DSGD_E_USAGE,
-                         "--overhead: \"%.40s\": give a percentage of the "
-                         "median duration, such as 2%%",
+                         "%s: \"%.40s\": give a percentage, such as 2%%", name,
                          text);
     *percent = x;
     return DSGD_OK;
+}
+
+static enum dsgd_err parse_parts(const char *text, struct replay_options *opt,
+                                 struct dsgd_error *err)
+{
+    uint64_t parts = 0;
+    enum dsgd_err rc = parse_count("--parts", text, 1000, &parts, err);
+
+    if (rc == DSGD_OK && !parts)
+        return error_set(err, DSGD_E_USAGE,
+                         "--parts: \"%.40s\": give 1 part or more", text);
+    opt->simulate.parts = parts;
+    return rc;
 }
 
 static enum dsgd_err add_model(const char *path, struct replay_options *opt,
@@ -209,7 +234,15 @@ static enum dsgd_err take_value(int c, const char *value,
     case OPT_OBSERVE:
         return parse_observe(value, opt, err);
     case OPT_OVERHEAD:
-        return parse_overhead(value, &opt->overhead_percent, err);
+        return parse_percent("--overhead", value, &opt->overhead_percent, err);
+    case OPT_PARTS:
+        return parse_parts(value, opt, err);
+    case OPT_PART_NOISE:
+        return parse_percent("--part-noise", value, &opt->part_noise_percent,
+                             err);
+    case OPT_PART_COST:
+        return parse_percent("--part-cost", value, &opt->part_cost_percent,
+                             err);
     case OPT_SEED:
         return parse_count("--seed", value, UINT64_MAX, &opt->simulate.seed,
                            err);
@@ -284,7 +317,7 @@ enum dsgd_err replay_options_parse(int argc, char **argv,
                                    struct dsgd_error *err)
 {
     struct replay_options opt = {
-        .simulate = {.late = LIVE_FRESH, .warmup = 10, .seed = 1},
+        .simulate = {.late = LIVE_FRESH, .warmup = 10, .seed = 1, .parts = 8},
         .overhead_percent = 2,
         .rule = RULE_LIVE};
     enum dsgd_err rc = DSGD_OK;
@@ -298,6 +331,7 @@ enum dsgd_err replay_options_parse(int argc, char **argv,
     while (rc == DSGD_OK && (c = getopt_long(argc, argv, short_options,
                                              long_options, NULL)) != -1)
         rc = take(c, argv, &opt, err);
+    opt.simulate.part_noise = opt.part_noise_percent / 100;
     opt.trace = argv + optind;
     opt.n_traces = (size_t)(argc - optind);
     if (!opt.observe_given && opt.simulate.late == LIVE_POLL)

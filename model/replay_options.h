@@ -24,7 +24,7 @@ struct replay_options {
     size_t n_kinds; /* 0: all for which there is a model */
     struct simulate_spec simulate;
     bool observe_given; /* else by --late */
-    double overhead_percent;
+    double overhead_percent, part_cost_percent, part_noise_percent;
     enum rule rule;
     bool json, parsable, help, version;
 };

@@ -1,5 +1,6 @@
 /* Scores as a bar chart, SVG. */
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 
 #include "error.h"
@@ -7,15 +8,31 @@
 
 enum { BAR = 14, GAP = 24, HEIGHT = 320, LEFT = 56, TOP = 24, KEY = 130 };
 
-/* One fill a policy; the last two stand out. */
+/* One fill a policy; those with a timing model stand out. */
 static const char *const fills[N_POLICIES] = {
     "#9aa0a6", "#5f6368", "#b0bec5", "#bcaaa4", "#a1887f",
-    "#ffcc80", "#ffb74d", "#81c784", "#9575cd", "#1a73e8"};
+    "#ffcc80", "#ffb74d", "#81c784", "#9575cd", "#1a73e8",
+    "#4dd0e1", "#26a69a", "#00695c", "#e0e0e0"};
 
-static double y_of(double value)
+/* The chart's upper end, in lines of .2: 1, or what a policy in parts reaches
+ * beyond the oracle of whole batches. */
+static int lines_of(const struct score *score, size_t count)
 {
-    double bounded = value < 0 ? 0 : value > 1 ? 1 : value;
-    return TOP + HEIGHT * (1 - bounded);
+    int lines = 5;
+
+    for (size_t t = 0; t < count; t++) {
+        for (size_t p = 0; p < score[t].n_policies; p++)
+            lines = (int)fmin(
+                fmax(lines, ceil(score[t].policy[p].of_oracle / .2 - 1e-9)),
+                500);
+    }
+    return lines;
+}
+
+static double y_of(double value, int lines)
+{
+    double share = value / (.2 * lines);
+    return TOP + HEIGHT * (1 - fmin(fmax(share, 0), 1));
 }
 
 /* A name may hold what SVG gives a meaning. */
@@ -31,26 +48,26 @@ static void put_text(FILE *out, const char *text)
     }
 }
 
-static void put_axis(FILE *out, int width)
+static void put_axis(FILE *out, int width, int lines)
 {
-    for (int i = 0; i <= 10; i += 2) {
-        double y = y_of(i / 10.0);
+    for (int i = 0; i <= lines; i++) {
+        double y = y_of(.2 * i, lines);
         fprintf(out,
                 "<line x1=\"%d\" y1=\"%.1f\" x2=\"%d\" y2=\"%.1f\" "
                 "stroke=\"#ddd\"/>\n"
                 "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.1f</text>\n",
-                LEFT, y, width - KEY, y, LEFT - 6, y + 4, i / 10.0);
+                LEFT, y, width - KEY, y, LEFT - 6, y + 4, .2 * i);
     }
     fprintf(out,
             "<text x=\"%d\" y=\"14\">throughput / oracle's throughput</text>\n",
             LEFT);
 }
 
-static void put_group(FILE *out, const struct score *s, int x)
+static void put_group(FILE *out, const struct score *s, int x, int lines)
 {
     for (size_t p = 0; p < s->n_policies; p++) {
         const struct policy_score *score = &s->policy[p];
-        double y = y_of(score->of_oracle);
+        double y = y_of(score->of_oracle, lines);
         fprintf(out,
                 "<rect x=\"%d\" y=\"%.2f\" width=\"%d\" height=\"%.2f\" "
                 "fill=\"%s\"><title>%s %.4f</title></rect>\n",
@@ -76,6 +93,7 @@ static void put_key(FILE *out, const struct score *s, int x)
 
 static void put_chart(FILE *out, const struct score *score, size_t count)
 {
+    int lines = lines_of(score, count);
     int group = (int)score[0].n_policies * BAR + GAP;
     group = group < 120 ? 120 : group; /* room for the name */
     int width = LEFT + (int)count * group + KEY, height = TOP + HEIGHT + 32;
@@ -85,9 +103,9 @@ static void put_chart(FILE *out, const struct score *score, size_t count)
             "height=\"%d\" font-family=\"sans-serif\" font-size=\"12\">\n"
             "<rect width=\"%d\" height=\"%d\" fill=\"#fff\"/>\n",
             width, height, width, height);
-    put_axis(out, width);
+    put_axis(out, width, lines);
     for (size_t t = 0; t < count; t++)
-        put_group(out, &score[t], LEFT + 8 + (int)t * group);
+        put_group(out, &score[t], LEFT + 8 + (int)t * group, lines);
     put_key(out, &score[0], width - KEY + 10);
     fputs("</svg>\n", out);
 }

@@ -8,10 +8,10 @@
 #include "error.h"
 #include "replay_options.h"
 
-enum { COLUMNS = 9 };
+enum { COLUMNS = 11 };
 static const char *const heads[COLUMNS] = {
-    "Trace",    "Policy",       "Throughput", "OfOracle", "VsFull",
-    "VsStatic", "Contributors", "HiddenUs",   "TickUs"};
+    "Trace",        "Policy",   "Throughput", "OfOracle", "VsFull", "VsStatic",
+    "Contributors", "HiddenUs", "TickUs",     "OfBound",  "Claims"};
 
 /* "p50/p99"; a policy that decides nothing in a step has no ticks. */
 static void print_times(char *out, size_t size, const double *us,
@@ -35,6 +35,11 @@ static void fill(char (*cell)[64], const struct score *s,
     snprintf(cell[6], 64, "%.2f", p->mean_contributors);
     print_times(cell[7], 64, p->hidden_us, none);
     print_times(cell[8], 64, p->tick_us, none);
+    snprintf(cell[9], 64, "%.4f", p->of_bound);
+    if (isnan(p->mean_claims))
+        snprintf(cell[10], 64, "%s", none);
+    else
+        snprintf(cell[10], 64, "%.2f", p->mean_claims);
 }
 
 static void print_row(FILE *out, char (*cell)[64], const int *width)
@@ -93,13 +98,16 @@ static json_t *json_times(const double *us)
 
 static json_t *json_policy(const struct policy_score *p)
 {
-    return json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:o, s:o}", "name",
-                     policy_name(p->kind), "throughput", p->throughput,
-                     "of_oracle", p->of_oracle, "vs_full", p->vs_full,
-                     "vs_static_best", p->vs_static_best, "mean_contributors",
-                     p->mean_contributors, "hidden_us",
-                     json_times(p->hidden_us), "tick_us",
-                     json_times(p->tick_us));
+    json_t *claims =
+        isnan(p->mean_claims) ? json_null() : json_real(p->mean_claims);
+
+    return json_pack(
+        "{s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:o, s:o}", "name",
+        policy_name(p->kind), "throughput", p->throughput, "of_oracle",
+        p->of_oracle, "vs_full", p->vs_full, "vs_static_best",
+        p->vs_static_best, "of_bound", p->of_bound, "mean_contributors",
+        p->mean_contributors, "mean_claims", claims, "hidden_us",
+        json_times(p->hidden_us), "tick_us", json_times(p->tick_us));
 }
 
 static json_t *json_trace(const struct score *s,
@@ -111,10 +119,11 @@ static json_t *json_trace(const struct score *s,
     replay_late_text(spec, late, sizeof late);
     for (size_t p = 0; p < s->n_policies; p++)
         json_array_append_new(policies, json_policy(&s->policy[p]));
-    return json_pack("{s:s, s:I, s:I, s:s, s:{s:f}, s:o}", "trace",
+    return json_pack("{s:s, s:I, s:I, s:s, s:I, s:{s:f}, s:f, s:o}", "trace",
                      s->trace->name, "workers", (json_int_t)s->trace->n,
                      "steps", (json_int_t)s->trace->steps, "late", late,
-                     "oracle", "throughput", s->oracle.throughput, "policies",
+                     "parts", (json_int_t)spec->parts, "oracle", "throughput",
+                     s->oracle.throughput, "no_idle", s->no_idle, "policies",
                      policies);
 }
 

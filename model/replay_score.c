@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "error.h"
+#include "simulate_parts.h"
 
 static int compare(const void *a, const void *b)
 {
@@ -50,11 +51,39 @@ static void take(struct score *s, struct policy_score *p,
     p->of_oracle = r->throughput / s->oracle.throughput;
     p->vs_full = r->throughput / s->oracle.full;
     p->vs_static_best = r->throughput / s->best_static;
+    p->of_bound = r->throughput / s->no_idle;
     p->mean_contributors = r->mean_contributors;
+    p->mean_claims = r->mean_claims;
     for (int i = 0; i < 2; i++) {
         p->hidden_us[i] = simulate_quantile(&r->hidden, q[i]);
         p->tick_us[i] = simulate_quantile(&r->tick, q[i]);
     }
+}
+
+static const struct timing_model *model_of(const struct score_spec *spec,
+                                           enum policy_kind kind)
+{
+    enum policy_model need = policy_model(kind);
+
+    return need == POLICY_NEEDS_DMM   ? spec->dmm
+           : need == POLICY_NEEDS_SET ? spec->set
+                                      : NULL;
+}
+
+static enum dsgd_err run_whole(const struct simulate_spec *spec,
+                               const struct policy_setup *setup,
+                               enum policy_kind kind,
+                               struct simulate_result *result,
+                               struct dsgd_error *err)
+{
+    struct policy *policy;
+    enum dsgd_err rc = policy_create(kind, setup, &policy, err);
+
+    if (rc != DSGD_OK)
+        return rc;
+    rc = simulate_run(setup->trace, spec, policy, setup->model, result, err);
+    policy_free(policy);
+    return rc;
 }
 
 static enum dsgd_err score_policy(struct score *s,
@@ -63,26 +92,28 @@ static enum dsgd_err score_policy(struct score *s,
                                   enum policy_kind kind, struct dsgd_error *err)
 {
     struct policy_setup own = *setup;
-    struct simulate_result result;
-    struct policy *policy;
+    struct simulate_spec simulate = spec->simulate;
+    struct simulate_result result = {.mean_claims = NAN};
+    enum dsgd_err rc = DSGD_OK;
 
-    own.model = kind == POLICY_DMM       ? spec->dmm
-                : kind == POLICY_DYNAMIC ? spec->set
-                                         : NULL;
-    enum dsgd_err rc = policy_create(kind, &own, &policy, err);
+    own.model = model_of(spec, kind);
+    simulate.overhead_s = s->overhead_s;
+    simulate.part_cost_s = s->part_cost_s;
+    if (kind == POLICY_NO_IDLE) {
+        result.throughput = s->no_idle;
+        result.mean_contributors = (double)s->trace->n;
+    } else if (policy_in_parts(kind)) {
+        rc = simulate_parts(&simulate, kind, &own, &result, err);
+    } else {
+        rc = run_whole(&simulate, &own, kind, &result, err);
+    }
     if (rc != DSGD_OK)
         return rc;
-    struct simulate_spec simulate = spec->simulate;
-    simulate.overhead_s = s->overhead_s;
-    rc = simulate_run(s->trace, &simulate, policy, own.model, &result, err);
-    if (rc == DSGD_OK) {
-        struct policy_score *p = &s->policy[s->n_policies++];
-        p->kind = kind;
-        take(s, p, &result);
-        simulate_result_free(&result);
-    }
-    policy_free(policy);
-    return rc;
+    struct policy_score *p = &s->policy[s->n_policies++];
+    p->kind = kind;
+    take(s, p, &result);
+    simulate_result_free(&result);
+    return DSGD_OK;
 }
 
 /* What the spec's carry-over leaves of the best fixed count. */
@@ -111,11 +142,13 @@ enum dsgd_err score_trace(const struct trace *t, const struct score_spec *spec,
                          "%s: %zu steps leave none after a warm-up of %zu; "
                          "give a longer trace or a smaller --warmup",
                          t->name, t->steps, warmup);
-    s.overhead_s =
-        spec->overhead_percent / 100 * median_s(t, warmup ? warmup : 1);
+    double percent_s = median_s(t, warmup ? warmup : 1) / 100;
+    s.overhead_s = spec->overhead_percent * percent_s;
+    s.part_cost_s = spec->part_cost_percent * percent_s;
     if (!(s.overhead_s >= 0))
         return error_set(err, DSGD_E_NOMEM, "replay: no memory for %s",
                          t->name);
+    s.no_idle = oracle_no_idle(t, warmup, s.overhead_s);
     enum dsgd_err rc = find_oracle(&s, warmup, err);
     if (rc == DSGD_OK)
         rc = find_static(&s, spec, &best_c, err);

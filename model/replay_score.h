@@ -12,6 +12,7 @@
 struct score_spec {
     struct simulate_spec simulate;     /* overhead_s is found by the trace */
     double overhead_percent;           /* of the warm-up's median duration */
+    double part_cost_percent;          /* of the same */
     enum policy_kind kind[N_POLICIES]; /* in the order of the report */
     size_t n_kinds;
     const struct timing_model *set, *dmm; /* NULL: none */
@@ -21,15 +22,17 @@ struct score_spec {
 struct policy_score {
     enum policy_kind kind;
     double throughput; /* contributors per unit of time of the trace */
-    double of_oracle, vs_full, vs_static_best;
+    double of_oracle, vs_full, vs_static_best, of_bound;
     double mean_contributors;
+    double mean_claims; /* parts begun a worker and step, NaN: no parts */
     double hidden_us[2], tick_us[2]; /* p50 and p99, NaN: nothing to measure */
 };
 
 struct score {
     const struct trace *trace;
     struct oracle oracle; /* every worker starts each step at once */
-    double overhead_s;
+    double no_idle;       /* their bound of steps of n batches */
+    double overhead_s, part_cost_s;
     double best_static; /* under the spec's carry-over */
     struct policy_score policy[N_POLICIES];
     size_t n_policies;

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "error.h"
+#include "simulate_telemetry.h"
 #include "simulate_world.h"
 
 /* A policy at work on a trace. */
@@ -14,9 +15,7 @@ struct run {
     struct world w;
     struct policy *policy;
     struct dynamic *dynamic; /* of the policy, NULL: it counts */
-    size_t features;         /* that the model reads */
-    int *from;               /* [features] column of the trace, -1: none */
-    float *telemetry;        /* [n_nodes][features] */
+    struct simulate_telemetry telemetry;
     struct simulate_result *result;
     bool scored;
     size_t contributors;
@@ -24,7 +23,7 @@ struct run {
     bool no_memory;
 };
 
-static double now_us(void)
+double simulate_now_us(void)
 {
     struct timespec ts;
 
@@ -32,69 +31,35 @@ static double now_us(void)
     return (double)ts.tv_sec * 1e6 + (double)ts.tv_nsec * 1e-3;
 }
 
-static void push(struct run *r, struct simulate_times *times, double us)
+bool simulate_times_add(struct simulate_times *times, double us)
 {
     if (times->count == times->room) {
         size_t room = times->room ? 2 * times->room : 256;
         double *grown = realloc(times->us, room * sizeof *grown);
-        if (!grown) {
-            r->no_memory = true;
-            return;
-        }
+        if (!grown)
+            return false;
         times->us = grown;
         times->room = room;
     }
     times->us[times->count++] = us;
+    return true;
 }
 
-/* Which column of the trace each feature of the model is. */
-static enum dsgd_err map_telemetry(struct run *r,
-                                   const struct timing_model *model,
-                                   struct dsgd_error *err)
+static void push(struct run *r, struct simulate_times *times, double us)
 {
-    const struct trace *t = r->t;
-
-    r->features = model && t->features ? timing_model_features(model) : 0;
-    if (!r->features)
-        return DSGD_OK;
-    r->from = calloc(r->features, sizeof *r->from);
-    r->telemetry = calloc(t->n_nodes, r->features * sizeof *r->telemetry);
-    if (!r->from || !r->telemetry)
-        return error_set(err, DSGD_E_NOMEM, "simulate: no memory");
-    for (size_t f = 0; f < r->features; f++) {
-        r->from[f] = -1;
-        for (size_t i = 0; i < t->features; i++) {
-            if (strcmp(timing_model_feature(model, f), t->feature[i]) == 0)
-                r->from[f] = (int)i;
-        }
-    }
-    return DSGD_OK;
-}
-
-static const float *telemetry_at(struct run *r, size_t step)
-{
-    const struct trace *t = r->t;
-    float *out = r->telemetry;
-
-    if (!r->features)
-        return NULL;
-    for (size_t i = 0; i < t->n_nodes; i++) {
-        const float *row = t->telemetry + (step * t->n_nodes + i) * t->features;
-        for (size_t f = 0; f < r->features; f++)
-            *out++ = r->from[f] < 0 ? NAN : row[r->from[f]];
-    }
-    return r->telemetry;
+    if (!simulate_times_add(times, us))
+        r->no_memory = true;
 }
 
 /* Ask whether to close; what a decision costs is measured where there is one:
  * at ticks and, in small clusters, at arrivals. */
 static bool ask(struct run *r, double at_s, bool decides, double *next_s)
 {
-    double before = now_us();
+    double before = simulate_now_us();
     bool close = dynamic_close(r->dynamic, at_s, next_s);
 
     if (r->scored && decides)
-        push(r, &r->result->tick, now_us() - before);
+        push(r, &r->result->tick, simulate_now_us() - before);
     if (!(*next_s > at_s))
         *next_s = INFINITY;
     return close;
@@ -140,29 +105,29 @@ static void step(struct run *r, size_t t)
 {
     struct world *w = &r->w;
     const struct simulate_spec *spec = w->spec;
-    const float *telemetry = telemetry_at(r, t);
+    const float *telemetry = simulate_telemetry_at(&r->telemetry, t);
     double close_s, hidden_us;
 
     r->scored = t >= spec->warmup;
     world_begin(w, r->t->duration_s + t * w->n);
-    double before = now_us();
+    double before = simulate_now_us();
     if (r->dynamic) {
         dynamic_begin(r->dynamic, w->part, telemetry, spec->overhead_s);
-        hidden_us = now_us() - before;
+        hidden_us = simulate_now_us() - before;
         close_s = play(r);
     } else {
         size_t c = policy_begin(r->policy, w->busy);
-        hidden_us = now_us() - before;
+        hidden_us = simulate_now_us() - before;
         close_s = world_close_at(w, c);
     }
     size_t count = world_contributors(w);
     world_observe(w, close_s);
-    before = now_us();
+    before = simulate_now_us();
     if (r->dynamic)
         dynamic_end(r->dynamic, close_s, w->log_s, w->status);
     else
         policy_end(r->policy, count, close_s, w->start_s, w->log_s, w->status);
-    hidden_us += now_us() - before;
+    hidden_us += simulate_now_us() - before;
     world_carry(w, close_s);
     if (!r->scored)
         return;
@@ -171,9 +136,9 @@ static void step(struct run *r, size_t t)
     r->time_s += close_s + spec->overhead_s;
 }
 
-static enum dsgd_err check_steps(const struct trace *t,
-                                 const struct simulate_spec *spec,
-                                 struct dsgd_error *err)
+enum dsgd_err simulate_check(const struct trace *t,
+                             const struct simulate_spec *spec,
+                             struct dsgd_error *err)
 {
     if (spec->warmup < t->steps)
         return DSGD_OK;
@@ -195,22 +160,22 @@ simulate_run(const struct trace *t, const struct simulate_spec *spec,
                     .result = result};
 
     *result = (struct simulate_result){0};
-    enum dsgd_err rc = check_steps(t, spec, err);
+    enum dsgd_err rc = simulate_check(t, spec, err);
     if (rc == DSGD_OK)
         rc = world_create(spec, t->n, &r.w, err);
     if (rc != DSGD_OK)
         return rc;
-    rc = map_telemetry(&r, model, err);
+    rc = simulate_telemetry_create(&r.telemetry, t, model, err);
     for (size_t i = 0; rc == DSGD_OK && i < t->steps; i++)
         step(&r, i);
     if (rc == DSGD_OK && r.no_memory)
         rc = error_set(err, DSGD_E_NOMEM, "simulate: no memory");
     result->throughput = (double)r.contributors / r.time_s;
+    result->mean_claims = NAN;
     result->mean_contributors =
         (double)r.contributors / (double)(t->steps - spec->warmup);
     world_free(&r.w);
-    free(r.from);
-    free(r.telemetry);
+    simulate_telemetry_free(&r.telemetry);
     if (rc != DSGD_OK)
         simulate_result_free(result);
     return rc;
@@ -262,7 +227,7 @@ enum dsgd_err simulate_best_static(const struct trace *t,
     enum { ALL = 256, SOME = 100 };
     size_t tries = t->n <= ALL ? t->n : SOME;
     struct world w;
-    enum dsgd_err rc = check_steps(t, spec, err);
+    enum dsgd_err rc = simulate_check(t, spec, err);
 
     if (rc == DSGD_OK)
         rc = world_create(spec, t->n, &w, err);

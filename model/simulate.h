@@ -2,6 +2,7 @@
 #ifndef DSGD_SIMULATE_H
 #define DSGD_SIMULATE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -23,9 +24,12 @@ struct simulate_spec {
     enum live_late late;
     size_t micro_batches; /* of LIVE_POLL: a batch is done in so many parts */
     enum simulate_observe observe;
-    double overhead_s; /* of closing a step, added to each */
-    size_t warmup;     /* first steps: wait for all, and do not count */
-    uint64_t seed;     /* of the noise of progress estimates */
+    double overhead_s;  /* of closing a step, added to each */
+    size_t parts;       /* of a batch, for the parts policies; >= 1 */
+    double part_cost_s; /* of claiming and depositing a part */
+    double part_noise;  /* sd of the log of a claim's rate around its step's */
+    size_t warmup;      /* first steps: wait for all, and do not count */
+    uint64_t seed;      /* of the noise of progress estimates */
 };
 
 /* Durations measured, microseconds. */
@@ -35,8 +39,9 @@ struct simulate_times {
 };
 
 struct simulate_result {
-    double throughput; /* sum of contributors / sum(step + overhead) */
+    double throughput; /* batches contributed / sum(step + overhead) */
     double mean_contributors;
+    double mean_claims; /* parts started a worker and step, NaN: no parts */
     struct simulate_times hidden; /* a step's observing and predicting */
     struct simulate_times tick;   /* one decision in a step */
 };
@@ -54,6 +59,15 @@ simulate_run(const struct trace *t, const struct simulate_spec *spec,
              struct policy *policy, const struct timing_model *model,
              struct simulate_result *result, struct dsgd_error *err);
 void simulate_result_free(struct simulate_result *r);
+
+/* For those who measure: false when there is no memory. */
+double simulate_now_us(void);
+bool simulate_times_add(struct simulate_times *times, double us);
+
+/* DSGD_E_RANGE when no step is left after the warm-up. */
+enum dsgd_err simulate_check(const struct trace *t,
+                             const struct simulate_spec *spec,
+                             struct dsgd_error *err);
 
 /* q-quantile (0..1) of measured durations; NaN when there are none.  Sorts. */
 double simulate_quantile(struct simulate_times *times, double q);

@@ -80,6 +80,16 @@ static bool read_entry(struct dsgd *d, uint32_t entry, struct dsgd_part *part)
     return SEGMENT_POOL_STEP(atomic_load(&d->seg.pool->claim)) == d->step;
 }
 
+/* The process that was here before gave parts to this step: they lie where this
+ * one would put its own. */
+static bool has_given(const struct dsgd *d)
+{
+    uint64_t word = atomic_load(&self(d)->accepted);
+
+    return !d->work.offers && SEGMENT_POOL_STEP(word) == d->step &&
+           SEGMENT_POOL_INDEX(word) > 0;
+}
+
 static enum dsgd_err claim_shared(struct dsgd *d)
 {
     struct client_work *work = &d->work;
@@ -88,7 +98,8 @@ static enum dsgd_err claim_shared(struct dsgd *d)
         uint32_t bell = atomic_load(&d->seg.h->worker_bell);
         if (is_over(d))
             return hand_over(d);
-        if ((take_fixed(d, &work->entry) || take_free(d, &work->entry)) &&
+        if (!has_given(d) &&
+            (take_fixed(d, &work->entry) || take_free(d, &work->entry)) &&
             read_entry(d, work->entry, &work->part))
             break;
         doze(d, bell);

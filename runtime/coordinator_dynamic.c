@@ -296,8 +296,6 @@ bool dyn_pump(struct coordinator *c)
     struct dyn *y = c->dyn;
     double put_off_s = PUT_OFF * cutoff_median_s(c->cutoff);
 
-    if (c->deal)
-        return deal_next_s(c);
     if (!y || !y->waiting || c->now_s - c->step_s < put_off_s)
         return false;
     predict(c);

@@ -1,176 +1,9 @@
-#include "coordinator_parts.h"
-
 #include <math.h>
-#include <stdlib.h>
 
-#include "error.h"
-#include "tokens.h"
+#include "coordinator_parts_priv.h"
 
 /* Tokens are handed out for so long ahead, about two round trips. */
 #define AHEAD_S .002
-
-#define NOBODY UINT32_MAX
-
-struct deal_part {
-    uint64_t first;
-    uint32_t count, worker; /* who gave it, or NOBODY */
-};
-
-/* What a node was told of the step's samples; its parts are numbered as there
- * (struct msg_range). */
-struct deal_node {
-    struct deal_part *part; /* [capacity] */
-    uint32_t n, capacity;
-    uint64_t samples;
-    uint32_t asked; /* REVOKEs that it has not answered */
-    double asked_s; /* own clock of the last */
-    bool freezes;   /* it was asked to accept no more */
-};
-
-struct deal {
-    struct tokens tokens;
-    struct deal_node *node;     /* [n_nodes] */
-    uint64_t *waits;            /* [n_workers] samples it has offered */
-    double *busy_s;             /* [n_workers] with its parts of this step */
-    uint32_t *alive;            /* [n_nodes] workers */
-    uint32_t n_alive;           /* when the step opened */
-    struct sample_range *drawn; /* [MSG_RANGES] */
-    struct msg_range *range;    /* [MSG_RANGES] */
-    uint64_t part;              /* samples, divides the batch */
-    int64_t spare;   /* samples in the queue beyond those for the reserve */
-    bool ending;     /* tokens and ranges go together */
-    bool freezing;   /* the step is closed with what it has */
-    double freeze_s; /* own clock when that was decided */
-    double came_s;   /* … when the last part came, or a worker began */
-    double slow_s;   /* the longest that a part took, fading */
-    double look_s;   /* own clock of the next look without news */
-    bool news;
-};
-
-/* The divisor of the batch that is nearest to that many parts, so that any
- * number of batches is a number of parts; never more than `most` parts. */
-static uint64_t part_size(uint64_t batch, uint64_t parts, uint64_t most)
-{
-    uint64_t wanted = (batch + parts - 1) / parts;
-    uint64_t smaller = wanted, larger = wanted;
-
-    while (batch % smaller)
-        smaller--;
-    while (batch % larger)
-        larger++;
-    if (batch / smaller > most || wanted * wanted >= smaller * larger)
-        return larger;
-    return smaller;
-}
-
-static enum dsgd_err check(const struct coordinator *c, enum cutoff_mode mode,
-                           struct dsgd_error *err)
-{
-    if (mode != CUTOFF_FULL)
-        return error_set(
-            err, DSGD_E_USAGE,
-            "--dsgd-work: shared computes the whole batch of every "
-            "step and cuts nobody: --dsgd-cutoff must be full "
-            "(got \"%s\")",
-            c->opt.cutoff);
-    if (c->opt.sampler == DSGD_SAMPLER_NONE)
-        return error_set(err, DSGD_E_USAGE,
-                         "--dsgd-work: shared needs the samples to be handed "
-                         "out: a program with its own data loader can have "
-                         "\"own\" only");
-    if (c->opt.late == DSGD_LATE_CARRY)
-        return error_set(err, DSGD_E_USAGE,
-                         "--dsgd-late: carry has no meaning with "
-                         "--dsgd-work=shared, where parts that are late go "
-                         "back: use requeue");
-    return DSGD_OK;
-}
-
-/* A node may have to do the work of several, within reason. */
-static uint32_t capacity_of(const struct coordinator *c, uint32_t node,
-                            uint64_t parts)
-{
-    const uint64_t times = 8;
-    uint64_t own = c->peer[node].n_local * (parts + 1);
-    uint64_t all = c->n_workers * (parts + 1);
-    uint64_t most = own * times < all ? own * times : all;
-
-    return (uint32_t)(most < SEGMENT_PARTS ? most : SEGMENT_PARTS);
-}
-
-static enum dsgd_err allocate(struct coordinator *c, struct deal *d,
-                              struct dsgd_error *err)
-{
-    uint64_t parts = c->opt.batch / d->part;
-    size_t all = 0;
-    bool good = true;
-
-    d->node = calloc(c->n_nodes, sizeof *d->node);
-    d->waits = calloc(c->n_workers, sizeof *d->waits);
-    d->busy_s = calloc(c->n_workers, sizeof *d->busy_s);
-    d->alive = calloc(c->n_nodes, sizeof *d->alive);
-    d->drawn = calloc(MSG_RANGES, sizeof *d->drawn);
-    d->range = calloc(MSG_RANGES, sizeof *d->range);
-    for (uint32_t i = 0; d->node && i < c->n_nodes; i++) {
-        struct deal_node *n = &d->node[i];
-        n->capacity = capacity_of(c, i, parts);
-        n->part = calloc(n->capacity, sizeof *n->part);
-        good = good && n->part;
-        all += n->capacity;
-    }
-    if (!good || !d->node || !d->waits || !d->busy_s || !d->alive ||
-        !d->drawn || !d->range)
-        return error_set(err, DSGD_E_NOMEM, "coordinator: no memory");
-    enum dsgd_err rc = tokens_create(&d->tokens, c->n_nodes, err);
-    /* Of two steps, and what is left of ranges that are no multiple. */
-    return rc == DSGD_OK ? sampler_reserve(c->sampler, 4 * all, err) : rc;
-}
-
-enum dsgd_err deal_create(struct coordinator *c, enum cutoff_mode mode,
-                          struct dsgd_error *err)
-{
-    uint32_t largest = 0;
-
-    if (c->opt.work != DSGD_WORK_SHARED)
-        return DSGD_OK;
-    enum dsgd_err rc = check(c, mode, err);
-    if (rc != DSGD_OK)
-        return rc;
-    struct deal *d = calloc(1, sizeof *d);
-    if (!d)
-        return error_set(err, DSGD_E_NOMEM, "coordinator: no memory");
-    c->deal = d;
-    for (uint32_t i = 0; i < c->n_nodes; i++)
-        largest = c->peer[i].n_local > largest ? c->peer[i].n_local : largest;
-    /* A node's parts of two batches a worker fit into its segment. */
-    uint64_t most = SEGMENT_PARTS / (2 * (uint64_t)largest);
-    most = most ? most : 1;
-    uint64_t parts = c->opt.parts ? c->opt.parts : 1;
-    d->part = part_size(c->opt.batch, parts < most ? parts : most, most);
-    rc = allocate(c, d, err);
-    if (rc != DSGD_OK)
-        deal_free(c);
-    return rc;
-}
-
-void deal_free(struct coordinator *c)
-{
-    struct deal *d = c->deal;
-
-    if (!d)
-        return;
-    for (uint32_t i = 0; d->node && i < c->n_nodes; i++)
-        free(d->node[i].part);
-    free(d->node);
-    free(d->waits);
-    free(d->busy_s);
-    free(d->alive);
-    free(d->drawn);
-    free(d->range);
-    tokens_free(&d->tokens);
-    free(d);
-    c->deal = NULL;
-}
 
 static bool send_pool(struct coordinator *c, uint32_t node, uint32_t n_ranges,
                       uint64_t tokens)
@@ -196,6 +29,8 @@ static bool send_pool(struct coordinator *c, uint32_t node, uint32_t n_ranges,
 static void note_parts(struct deal *d, struct deal_node *n,
                        const struct msg_range *range)
 {
+    uint32_t before = n->n;
+
     for (uint64_t at = 0; at < range->count; at += d->part) {
         uint64_t left = range->count - at;
         n->part[n->n++] = (struct deal_part){
@@ -203,6 +38,7 @@ static void note_parts(struct deal *d, struct deal_node *n,
             .count = (uint32_t)(left < d->part ? left : d->part),
             .worker = NOBODY};
     }
+    d->n_parts += n->n - before;
     n->samples += range->count;
 }
 
@@ -225,7 +61,10 @@ static uint32_t draw(struct coordinator *c, uint32_t node, uint64_t samples)
 {
     struct deal *d = c->deal;
     size_t n_free = d->node[node].capacity - d->node[node].n;
+    size_t room = sampler_room(c->sampler);
 
+    room = room > d->n_parts ? room - d->n_parts : 0;
+    n_free = n_free < room ? n_free : room;
     if (d->ending) /* parts may be smaller: as many for the rests of ranges */
         n_free /= 2;
     uint64_t most = samples < n_free * d->part ? samples : n_free * d->part;
@@ -310,6 +149,7 @@ void deal_open(struct coordinator *c)
         n->freezes = false;
     }
     tokens_open(&d->tokens, d->part, plan(c), d->alive);
+    d->n_parts = 0;
     d->freezing = false;
     d->came_s = c->now_s;
     d->news = true;
@@ -429,6 +269,7 @@ void deal_lose(struct coordinator *c, uint32_t node)
     for (uint32_t i = n->n; i-- > 0;)
         sampler_take_back(c->sampler, n->part[i].first, n->part[i].count);
     d->spare += (int64_t)n->samples - (int64_t)d->tokens.node[node].given;
+    d->n_parts -= n->n;
     n->n = n->asked = 0;
     n->samples = 0;
     tokens_lose(&d->tokens, node);

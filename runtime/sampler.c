@@ -218,6 +218,11 @@ size_t sampler_draw(struct sampler *s, uint64_t most, uint64_t unit,
     return n;
 }
 
+size_t sampler_room(const struct sampler *s)
+{
+    return s->capacity - (s->tail - s->head);
+}
+
 /* What was drawn last comes back first: the queue stays short. */
 void sampler_take_back(struct sampler *s, uint64_t first, uint64_t count)
 {

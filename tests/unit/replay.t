@@ -43,6 +43,8 @@ golden synth --synth iid:n=16,T=120 --synth bimodal:n=16,T=120,seed=2 \
     --synth mix:n=40,N=5,T=120,seed=3
 golden busy --late busy --synth mix:n=40,N=5,T=120,seed=3
 golden poll --late poll:8 --overhead 5% --synth mix:n=40,N=5,T=120,seed=3
+simple=parts-shared,no-idle golden parts --late busy --parts 4 --part-cost 1% \
+    --synth mix:n=40,N=5,T=120,seed=3 "$traces/pai-job4.csv"
 golden censored --observe censored --warmup 30 --synth mix:n=16,T=120,seed=3
 
 # A timing model decides; figures of the C library and of BLAS come in here.
@@ -56,14 +58,18 @@ import json, sys
 a = json.load(open(sys.argv[1]))
 assert a["schema"] == 1 and set(a) == {"schema", "traces"}
 t = a["traces"][0]
-assert set(t) == {"trace", "workers", "steps", "late", "oracle", "policies"}
+assert set(t) == {"trace", "workers", "steps", "late", "parts", "oracle",
+    "no_idle", "policies"}
 assert t["trace"] == "bimodal:n=16,T=150" and t["workers"] == 16
 assert t["steps"] == 150 and t["late"] == "busy"
 p = {p["name"]: p for p in t["policies"]}
 assert list(p) == ["dynamic", "full", "static-best"]
 for q in p.values():
     assert set(q) == {"name", "throughput", "of_oracle", "vs_full",
-        "vs_static_best", "mean_contributors", "hidden_us", "tick_us"}
+        "vs_static_best", "of_bound", "mean_contributors", "mean_claims",
+        "hidden_us", "tick_us"}
+    assert abs(q["of_bound"] - q["throughput"] / t["no_idle"]) < 1e-6
+    assert q["mean_claims"] is None
     assert abs(q["of_oracle"] - q["throughput"] / t["oracle"]["throughput"]) < 1e-6
     assert 0 < q["of_oracle"] <= 1 and 1 <= q["mean_contributors"] <= 16
     assert 0 <= q["hidden_us"]["p50"] <= q["hidden_us"]["p99"]
@@ -78,6 +84,30 @@ svg = tree.parse(sys.argv[1]).getroot()
 ns = "{http://www.w3.org/2000/svg}"
 assert svg.tag == ns + "svg"
 assert len(svg.findall(f"{ns}rect/{ns}title")) == 6
+PYTHON
+"$replay" --json --model "$model" --late busy --warmup 20 --parts 3 \
+    --policies full,parts-own,parts-shared,parts-model,no-idle \
+    --plot "$dir/parts.svg" --synth mix:n=16,T=150,seed=2 >"$dir/json"
+is "in parts" "$?" 0
+ok "JSON of policies in parts" python3 - "$dir/json" "$dir/parts.svg" <<'PYTHON'
+import json, sys, xml.etree.ElementTree as tree
+t = json.load(open(sys.argv[1]))["traces"][0]
+p = {p["name"]: p for p in t["policies"]}
+assert t["parts"] == 3 and p["no-idle"]["of_bound"] == 1
+assert p["no-idle"]["throughput"] == t["no_idle"]
+assert p["no-idle"]["mean_claims"] is None
+for name in "parts-shared", "parts-model":
+    q = p[name]
+    assert q["mean_contributors"] == 16 and q["of_bound"] < 1
+    assert q["vs_full"] > 1 and 2 < q["mean_claims"] < 4
+assert 0 < p["parts-own"]["mean_contributors"] <= 16
+assert 1 <= p["parts-own"]["mean_claims"] <= 3
+assert p["parts-model"]["of_bound"] > .93 > p["parts-shared"]["of_bound"]
+assert p["parts-model"]["of_oracle"] > 1 and p["parts-model"]["tick_us"]
+bars = {r[0].text.split()[0]: float(r.get("height")) for r in
+    tree.parse(sys.argv[2]).getroot() if len(r)}
+assert len(bars) == 5
+assert bars["full"] < bars["parts-model"] < bars["no-idle"]
 PYTHON
 for rule in paper ratio renewal live; do
     ok "--rule $rule" "$replay" --model "$model" --rule $rule \
@@ -110,6 +140,10 @@ fails 2 '--late: poll: "x": give a whole number' --late poll:x x
 fails 2 '--observe: "all" is none of late|progress|censored' --observe all x
 fails 2 '--overhead: "2": give a percentage' --overhead 2 x
 fails 2 '--overhead: "nan%"' --overhead nan% x
+fails 2 '--parts: "0": give 1 part or more' --parts 0 x
+fails 2 '--parts: "1001": give a whole number, at most 1000' --parts 1001 x
+fails 2 '--part-cost: "1": give a percentage' --part-cost 1 x
+fails 2 '--part-noise: "-1%": give a percentage' --part-noise -1% x
 fails 2 '--warmup: "-1": give a whole number' --warmup -1 x
 fails 2 '--seed: "": give a whole number' --seed= x
 fails 2 '--rule: "best" is none of' --rule best x
@@ -125,6 +159,10 @@ fails 5 "--plot: $dir/no/x.svg: No such file" --policies full --plot "$dir/no/x.
     "$traces/pai-job1.csv"
 printf '1,2\n3,\n' >"$dir/bad.csv"
 fails 6 "$dir/bad.csv:2:2: \"\" is missing" "$dir/bad.csv"
+ok "a model of one cluster" "${DSGD_BUILDDIR:?}/dsgd-fit" --kind dmm --steps 1 \
+    --progress none -o "$dir/dmm" "$traces/pai-job1.csv"
+fails 13 '--policies: parts-model needs a timing model; give one of kind set' \
+    --policies parts-shared,parts-model --model "$dir/dmm" --synth iid
 fails 13 '--policies: dmm needs a timing model' --policies dmm --model "$model" \
     --synth iid
 ok "$dir/bad.csv is no model" test "$("$replay" --model "$dir/bad.csv" \
@@ -132,8 +170,8 @@ ok "$dir/bad.csv is no model" test "$("$replay" --model "$dir/bad.csv" \
 
 is "--help and the man page have the same options" \
     "$("$replay" --help | grep -o -- '--[a-z][a-z0-9-]*' | grep -v dsgd-replay | sort -u)" \
-    "$(sed -n 's/^\.It Fl .*-\([a-z0-9-]*\).*/\1/p' "$srcdir/doc/dsgd-replay.1" | sed 's/^/--/' | sort -u)"
+    "$(sed -n 's/^\.It Fl \(. , Fl \)\{0,1\}-\([a-z0-9-]*\).*/\2/p' "$srcdir/doc/dsgd-replay.1" | sed 's/^/--/' | sort -u)"
 is "the man page names every policy" \
     "$(sed -n '/^.Sh POLICIES/,/^.Sh TRACES/s/^\.It Cm //p' "$srcdir/doc/dsgd-replay.1" | sort | xargs)" \
-    "$(tr , '\n' <<<"$simple,dmm,dynamic" | sort | xargs)"
+    "$(tr , '\n' <<<"$simple,dmm,dynamic,parts-own,parts-shared,parts-model,no-idle" | sort | xargs)"
 tap_done

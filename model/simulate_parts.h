@@ -1,0 +1,38 @@
+/* Run a policy in parts on a trace: a batch is deposited part by part, and a
+ * step takes what is deposited at its close.
+ *
+ *   parts-own     each worker computes its own batch, in equal parts; the
+ *                 timing model, live stopping and the guard see n times so many
+ *                 arrivals
+ *   parts-shared  parts of n batches are claimed one at a time by whoever is
+ *                 free; the step closes when the n batches are in, whoever
+ *                 computed them
+ *   parts-model   the same with claims sized by the timing model (shares.h)
+ *
+ * Claims go on until the batch is full, so that nobody waits for a straggler;
+ * what is in hand at the close is thrown away.  When a worker then starts the
+ * next step: under LIVE_FRESH at once, under LIVE_BUSY when it has finished
+ * what it has in hand, under LIVE_POLL at the next of the micro-batches of
+ * that.
+ * A worker's rate in a step is that of its row in the trace, for all parts that
+ * it begins in that step. */
+#ifndef DSGD_SIMULATE_PARTS_H
+#define DSGD_SIMULATE_PARTS_H
+
+#include "simulate.h"
+
+/* spec->parts and part_cost_s count here.
+ *   kind    in   POLICY_PARTS_OWN, POLICY_PARTS_SHARED or POLICY_PARTS_MODEL
+ *   setup   in   as of policy_create
+ *   result  out  simulate_result_free
+ * Errors: those of simulate_run, shares_create and dynamic_create. */
+enum dsgd_err simulate_parts(const struct simulate_spec *spec,
+                             enum policy_kind kind,
+                             const struct policy_setup *setup,
+                             struct simulate_result *result,
+                             struct dsgd_error *err);
+
+/* Units of parts-model in a part. */
+enum { PART_UNITS = 8 };
+
+#endif
