@@ -14,7 +14,7 @@
 #include "exchange.h"
 #include "message.h"
 #include "node_load.h"
-#include "state_transfer.h"
+#include "state_giver.h"
 #include "sys.h"
 #include "timing.h"
 
@@ -54,11 +54,8 @@ struct aggregator {
     struct state_receiver incoming;
     struct state_copy state; /* what this aggregator announced */
     bool wants_state;
-    uint64_t seen_state;  /* announced when a worker was last behind */
-    bool gives_state;     /* to the coordinator */
-    uint64_t gives_least; /* … of that step or a later one */
-    double ask_s;         /* own clock, when a worker is asked again */
-    struct state_sender outgoing;
+    uint64_t seen_state;      /* announced when a worker was last behind */
+    struct state_giver giver; /* to the coordinator */
     uint64_t resumed; /* the step after which a checkpoint is announced */
     uint32_t request; /* of workers, to be passed on */
 
@@ -78,7 +75,7 @@ void aggregator_destroy(struct aggregator *a)
     node_destroy(a->node);
     node_load_free(a->load);
     state_drop(&a->incoming.copy);
-    state_drop(&a->outgoing.copy);
+    state_drop(&a->giver.sender.copy);
     state_drop(&a->state);
     free(a->events);
     free(a->show_shares);
@@ -95,7 +92,7 @@ enum dsgd_err aggregator_create(struct aggregator_config *config,
     *out = NULL;
     if (!a)
         return error_set(err, DSGD_E_NOMEM, "aggregator: no memory");
-    a->incoming.copy.fd = a->outgoing.copy.fd = a->state.fd = -1;
+    a->incoming.copy.fd = a->giver.sender.copy.fd = a->state.fd = -1;
     a->h = config->seg->h;
     a->index = config->node_index;
     own_clock_init(&a->clock);
@@ -365,30 +362,6 @@ static void on_state(struct aggregator *a, uint32_t node, const struct msg *m,
     sys_futex_ring(&a->h->worker_bell);
 }
 
-/* The coordinator's node has no state that serves: give it one of this node's. */
-static bool pump_state(struct aggregator *a, double now_s)
-{
-    const double again_s = .1;
-    const struct seg_state *box = node_state_box(a->node);
-    struct state_sender *s = &a->outgoing;
-    uint64_t announced = atomic_load(&box->step);
-
-    if (!a->gives_state || a->ended || !a->t->ops->bulk_idle(a->t, 0))
-        return false;
-    if (s->copy.fd < 0 &&
-        (announced <= a->gives_least ||
-         !node_state_serves(a->node, announced - 1) ||
-         state_open(box, SIZE_MAX, &s->copy, &s->step, NULL) != DSGD_OK)) {
-        if (now_s >= a->ask_s)
-            node_ask_state(a->node, a->gives_least);
-        a->ask_s = fmax(a->ask_s, now_s + again_s);
-        return false;
-    }
-    if (state_send(s, a->t, 0, node_grad_elems(a->node) * sizeof(float)))
-        a->gives_state = false;
-    return true;
-}
-
 /* What other nodes say to the coordinator. */
 static void on_coordinator(struct aggregator *a, uint32_t node,
                            const struct msg *m, const void *body, size_t bytes)
@@ -468,8 +441,8 @@ static void on_message(void *context, uint32_t node, const struct msg *m,
         on_state(a, node, m, body, bytes);
         break;
     case MSG_GIVE:
-        a->gives_state = true;
-        a->gives_least = m->step;
+        a->giver.asked = true;
+        a->giver.least = m->step;
         break;
     case MSG_END:
         a->hard_timeout_s = m->u.end.hard_timeout_s;
@@ -575,8 +548,8 @@ static void *run(void *argument)
         pump_request(a);
         if (a->c)
             did = coordinator_tick(a->c, own_clock_s(&a->clock)) || did;
-        else
-            did = pump_state(a, now_s) || did;
+        else if (!a->ended)
+            did = state_giver_pump(&a->giver, a->node, a->t, now_s) || did;
         if (a->x)
             did = exchange_pump(a->x) || did;
         did = show(a) || did;

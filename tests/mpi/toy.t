@@ -84,6 +84,12 @@ ok $? "shared work with a straggler: exit code 0"
 ok $? "shared work: identical replicas"
 grep -q 'steps 64 samples 2000 deviation 0.000' "$dir/out"
 ok $? "shared work: every sample once an epoch, in the fewest steps"
+run DSGD_CUTOFF=static:3 DSGD_PARTIAL=contribute -- -t .003 -s 2:.03 -c
+ok $? "own work in parts, with a straggler: exit code 0"
+[ "$(states)" = 1 ] && [ "$(shown)" = 4 ]
+ok $? "own work in parts: identical replicas"
+grep -q 'samples 2000 deviation 0.000' "$dir/out"
+ok $? "own work in parts: every sample once an epoch"
 run DSGD_WORK=shared DSGD_PARTS=3 -- -t .003 -r 2 -b 10
 ok $? "shared work, parts of other sizes: exit code 0"
 grep -q 'steps 50 samples 2000 deviation 0.000' "$dir/out"
