@@ -511,6 +511,8 @@ static void on_event(struct coordinator *c, uint32_t w,
         c->n_settled++;
         late_forget(c, worker);
         dyn_leave(c, w);
+        if (c->deal)
+            deal_forget(c, w);
         break;
     case SEG_EVENT_DIED:
         loss_died(c, w, e->value);

@@ -113,7 +113,8 @@ static void count_alive(struct coordinator *c)
     for (uint32_t i = 0; i < c->n_nodes; i++)
         d->alive[i] = 0;
     for (uint32_t w = 0; w < c->n_workers; w++) {
-        if (!loss_alive(&c->worker[w]))
+        d->counts[w] = loss_alive(&c->worker[w]);
+        if (!d->counts[w])
             continue;
         d->alive[c->worker[w].node]++;
         d->n_alive++;
@@ -206,6 +207,18 @@ void deal_event(struct coordinator *c, uint32_t w, const struct msg_event *e)
     } else if (e->kind == SEG_EVENT_WAITS) {
         set_waits(d, node, w, e->value);
     }
+}
+
+void deal_forget(struct coordinator *c, uint32_t w)
+{
+    struct deal *d = c->deal;
+
+    if (!d->counts[w])
+        return;
+    d->counts[w] = false;
+    tokens_leave(&d->tokens, c->worker[w].node, d->waits[w]);
+    d->waits[w] = 0;
+    d->news = true;
 }
 
 static void come_back(struct coordinator *c, uint32_t node, uint64_t tokens)

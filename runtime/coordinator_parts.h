@@ -33,6 +33,9 @@ void deal_open(struct coordinator *c);
 void deal_event(struct coordinator *c, uint32_t worker,
                 const struct msg_event *e);
 
+/* The worker is lost, or has left: it gives no more to the open step. */
+void deal_forget(struct coordinator *c, uint32_t worker);
+
 /* Move tokens to where they are needed.  Returns whether anything was done. */
 bool deal_tick(struct coordinator *c);
 

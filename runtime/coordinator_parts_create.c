@@ -62,6 +62,7 @@ static enum dsgd_err allocate(struct coordinator *c, struct deal *d,
 
     d->node = calloc(c->n_nodes, sizeof *d->node);
     d->waits = calloc(c->n_workers, sizeof *d->waits);
+    d->counts = calloc(c->n_workers, sizeof *d->counts);
     d->busy_s = calloc(c->n_workers, sizeof *d->busy_s);
     d->alive = calloc(c->n_nodes, sizeof *d->alive);
     d->drawn = calloc(MSG_RANGES, sizeof *d->drawn);
@@ -72,8 +73,8 @@ static enum dsgd_err allocate(struct coordinator *c, struct deal *d,
         n->part = calloc(n->capacity, sizeof *n->part);
         good = good && n->part;
     }
-    if (!good || !d->node || !d->waits || !d->busy_s || !d->alive ||
-        !d->drawn || !d->range)
+    if (!good || !d->node || !d->waits || !d->counts || !d->busy_s ||
+        !d->alive || !d->drawn || !d->range)
         return error_set(err, DSGD_E_NOMEM, "coordinator: no memory");
     enum dsgd_err rc = tokens_create(&d->tokens, c->n_nodes, err);
     /* More than that are not handed out at a time. */
@@ -118,6 +119,7 @@ void deal_free(struct coordinator *c)
         free(d->node[i].part);
     free(d->node);
     free(d->waits);
+    free(d->counts);
     free(d->busy_s);
     free(d->alive);
     free(d->drawn);

@@ -28,6 +28,7 @@ struct deal {
     struct tokens tokens;
     struct deal_node *node;     /* [n_nodes] */
     uint64_t *waits;            /* [n_workers] samples it has offered */
+    bool *counts;               /* [n_workers] among its node's workers */
     double *busy_s;             /* [n_workers] with its parts of this step */
     uint32_t *alive;            /* [n_nodes] workers */
     uint32_t n_alive;           /* when the step opened */

@@ -168,11 +168,11 @@ uint32_t tokens_revoke(struct tokens *t, double elapsed_s, uint64_t *most)
     for (uint32_t i = 0; i < t->n; i++) {
         const struct tokens_node *p = &t->node[i];
         uint64_t left = tokens_left(t, i);
-        waits += p->out || p->waits < left ? 0 : p->waits - left;
+        waits += able(p) && p->waits > left ? p->waits - left : 0;
         coming += p->asked;
         double pace_of = pace(t, i, elapsed_s);
         double need_s = pace_of > 0 ? (double)left / pace_of : INFINITY;
-        if (p->out || p->revoking || p->waits || left < t->part ||
+        if (p->out || p->revoking || (able(p) && p->waits) || left < t->part ||
             !(need_s > longest_s))
             continue;
         longest_s = need_s;
@@ -186,6 +186,12 @@ uint32_t tokens_revoke(struct tokens *t, double elapsed_s, uint64_t *most)
     p->revoking = true;
     p->asked = *most;
     return slowest;
+}
+
+void tokens_leave(struct tokens *t, uint32_t node, uint64_t waited)
+{
+    t->node[node].waits -= waited;
+    t->node[node].workers--;
 }
 
 void tokens_lose(struct tokens *t, uint32_t node)

@@ -65,6 +65,9 @@ void tokens_accept(struct tokens *t, uint32_t node, uint64_t samples,
  * Returns the node, or n: nobody. */
 uint32_t tokens_revoke(struct tokens *t, double elapsed_s, uint64_t *most);
 
+/* One of its workers will give no more, of which so much waited. */
+void tokens_leave(struct tokens *t, uint32_t node, uint64_t waited);
+
 /* The node is lost: all that it has is in reserve again. */
 void tokens_lose(struct tokens *t, uint32_t node);
 

@@ -14,7 +14,7 @@
 enum { QUEUE = 64, PIECES = 8 };
 static const double tick_s = 0.0005, life_s = 0.1, transfer_s = 0.003;
 
-enum doing { WAITS, COMPUTES, SHARES, COMMITTED };
+enum doing { WAITS, COMPUTES, SHARES, COMMITTED, DEAD };
 
 /* As in client.c, with virtual time for the work. */
 struct worker {
@@ -394,7 +394,7 @@ static void advance(struct cluster *s, struct node_sim *n, uint32_t w)
     struct worker *k = &n->worker[w];
     double part = (s->now_s - k->begin_s) / (k->end_s - k->begin_s);
 
-    if (k->stopped_until > s->now_s)
+    if (k->stopped_until > s->now_s || k->doing == DEAD)
         return;
     if (k->doing == COMPUTES && s->now_s >= k->end_s)
         commit(s, n, w, k->give);
@@ -422,7 +422,8 @@ static void send_life(struct cluster *s, uint32_t index)
     n->life_s = s->now_s;
     for (uint32_t w = 0; w < n->n; w++) {
         struct worker *k = &n->worker[w];
-        if (k->stopped_until <= s->now_s && k->doing != COMMITTED)
+        if (k->stopped_until <= s->now_s && k->doing != COMMITTED &&
+            k->doing != DEAD)
             k->life_s = s->now_s;
         silent_s[w] = (float)(s->now_s - k->life_s);
     }
@@ -486,9 +487,25 @@ static bool happens(struct cluster *s, double every_s)
     return every_s > 0 && rng_uniform(&s->rng) < tick_s / every_s;
 }
 
+static void die(struct cluster *s)
+{
+    uint32_t i = (uint32_t)rng_below(&s->rng, s->spec->n_nodes);
+    struct node_sim *n = &s->nodes[i];
+    uint32_t w = (uint32_t)rng_below(&s->rng, n->n);
+    struct seg_event e = {.kind = SEG_EVENT_DIED, .value = SEG_DIED_FINAL | 9};
+
+    if ((!i && !w) || n->worker[w].doing == DEAD)
+        return;
+    n->worker[w].doing = DEAD;
+    segment_post(n->seg, w, &e);
+}
+
 static void faults(struct cluster *s)
 {
     const struct cluster_spec *spec = s->spec;
+
+    if (happens(s, spec->die_s))
+        die(s);
 
     if (happens(s, spec->stop_s)) {
         struct node_sim *n = &s->nodes[rng_below(&s->rng, spec->n_nodes)];

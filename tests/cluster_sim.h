@@ -17,6 +17,7 @@ struct cluster_spec {
     double slow;     /* probability of one that takes 3 to 30 times as long */
     double less;     /* … of handing over fewer samples than were given */
     double stop_s;   /* a worker is stopped that often, on average; 0: never */
+    double die_s;    /* … or with shared work ends for good, but one */
     double freeze_s; /* … a node but the first is frozen */
     double freeze_in_sum; /* probability that a node freezes when asked for its
                              sum */

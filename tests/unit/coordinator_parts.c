@@ -82,6 +82,40 @@ static void busy(uint32_t n_nodes, uint32_t per_node)
        per_node, 100 * least);
 }
 
+static enum dsgd_err refused(const char *cutoff, enum dsgd_late late,
+                             struct dsgd_error *err)
+{
+    static const uint32_t node[2];
+    struct dsgd_options opt = ordinary().opt;
+    struct cutoff_spec cut;
+    struct coordinator *c;
+    struct coordinator_config config = {.opt = &opt,
+                                        .cutoff = &cut,
+                                        .n_workers = 2,
+                                        .n_nodes = 1,
+                                        .worker_node = node};
+
+    opt.late = late;
+    snprintf(opt.cutoff, sizeof opt.cutoff, "%s", cutoff);
+    cutoff_parse("cutoff", cutoff, &cut, NULL);
+    enum dsgd_err rc = coordinator_create(&config, &c, err);
+    coordinator_destroy(c);
+    return rc;
+}
+
+static void bad(void)
+{
+    struct dsgd_error err = {""};
+
+    is_int(refused("static:1", DSGD_LATE_REQUEUE, &err), DSGD_E_USAGE,
+           "shared work with a cutoff");
+    has_str(err.text, "--dsgd-cutoff must be full (got \"static:1\")",
+            "says so");
+    is_int(refused("full", DSGD_LATE_CARRY, &err), DSGD_E_USAGE,
+           "with late gradients that are carried");
+    has_str(err.text, "use requeue", "says so");
+}
+
 /* A node that is never heard of again, workers that stop for longer than the
  * hard timeout, data sets and batches of odd sizes. */
 int main(void)
@@ -115,6 +149,14 @@ int main(void)
     many(&spec, false, "one node, workers that are lost");
 
     spec = ordinary();
+    spec.opt.hard_timeout_s = 20;
+    spec.limit_s = 30;
+    spec.die_s = .1;
+    many(&spec, false, "workers that die");
+    spec.per_node = 1;
+    many(&spec, false, "with their nodes");
+
+    spec = ordinary();
     spec.stop_s = .2;
     spec.freeze_s = .5;
     spec.opt.n_samples = 1501;
@@ -132,5 +174,6 @@ int main(void)
     busy(1, 8);
     busy(8, 1);
     busy(4, 4);
+    bad();
     return done();
 }

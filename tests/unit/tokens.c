@@ -75,6 +75,32 @@ static void wants(void)
     tokens_free(&t);
 }
 
+/* Nobody gives up tokens for who has died, and those of a node without workers
+ * are used elsewhere. */
+static void leaves(void)
+{
+    static const uint32_t workers[] = {2, 2};
+    struct tokens t;
+    uint64_t most;
+
+    tokens_create(&t, 2, NULL);
+    open_all(&t, 4, 128, workers);
+    tokens_accept(&t, 0, 48, .1);
+    tokens_grant(&t, 1, t.reserve);
+    t.node[0].waits = 4;
+    tokens_leave(&t, 0, 4);
+    is_int(tokens_revoke(&t, .1, &most), 2, "its offer died with it");
+    tokens_leave(&t, 0, 0);
+    tokens_return(&t, 1, 32);
+    is_int((long long)tokens_want(&t, 0, .1, .001), 0, "nobody is left");
+    tokens_grant(&t, 0, 32);
+    tokens_accept(&t, 1, 48, .2);
+    t.node[1].waits = 4;
+    is_int(tokens_revoke(&t, .2, &most), 0, "who has 32");
+    is_int((long long)most, 16, "half of them");
+    tokens_free(&t);
+}
+
 /* Anything may happen; in parts, and worth the batch. */
 static void at_random(void)
 {
@@ -126,6 +152,7 @@ int main(void)
 {
     first();
     wants();
+    leaves();
     at_random();
     return done();
 }
