@@ -35,7 +35,9 @@ void dynamic_predict_gain(struct dynamic *d, double now_s)
 }
 
 /* The arrival of a worker, had it been waited for: known, estimated or
- * expected; NaN when nothing is known. */
+ * expected; NaN when nothing is known.  Of cut workers each gets another of the
+ * quantiles in turn: with the median for all, waiting for more of them looks
+ * cheaper than it is, and the guard leaves the model for it. */
 static double estimate_arrival(struct dynamic *d, size_t i, double log_s,
                                uint8_t status)
 {
@@ -46,7 +48,7 @@ static double estimate_arrival(struct dynamic *d, size_t i, double log_s,
     if (status == TIMING_EXACT || status == TIMING_PROGRESS)
         return w->start_s + exp(log_s);
     if (status == TIMING_CENSORED && w->part == WORKER_RUNNING) {
-        double s = w->points_s[LIVE_POINTS / 2];
+        double s = w->points_s[(i + d->core.step) % LIVE_POINTS];
         return w->start_s + (isfinite(s) ? s : exp(log_s));
     }
     return w->last_s;

@@ -35,7 +35,7 @@ static void run_filter(struct set_filter *filter, const struct fit_trace *t,
         set_filter_features(filter, look, f->worker + row * SET_WORKER_FEATURES,
                             f->node_in + s * t->n_nodes * node_features,
                             f->anchor + row * SET_ANCHORS, f->log_sd + row);
-        set_filter_update(filter, t->seen + row, t->status + row);
+        set_filter_update(filter, t->seen + row, t->status + row, NULL);
     }
 }
 

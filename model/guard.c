@@ -10,14 +10,20 @@ enum { HORIZONS = 2 };
 static const double keep[HORIZONS] = {.95, .985};
 
 /* An expert takes over when its advantage is Z_ON standard errors and a share
- * ADVANTAGE of a step, and gives back below Z_OFF.  A cut must gain MIN_GAIN. */
+ * ADVANTAGE of a step, and gives back below Z_OFF.  A cut must gain MIN_GAIN.
+ * At first, when the favourite itself has seen few steps and is the less to be
+ * trusted, Z_FIRST are enough. */
+#define Z_FIRST   1.5
 #define Z_ON      2.2
 #define Z_OFF     1.
 #define ADVANTAGE .001
 #define MIN_GAIN  .003
 #define STEADY    1.3 /* to replace another non-favourite */
 
-enum { FIRST_STEPS = 8 }; /* scored before anything is decided */
+enum {
+    FIRST_STEPS = 8,   /* scored before anything is decided */
+    SETTLED_STEPS = 60 /* until Z_ON holds */
+};
 
 #define RATE_KEEP .98
 
@@ -79,6 +85,13 @@ static double z_value(const struct guard *g, size_t e, size_t h)
     return mean / sqrt(var / n);
 }
 
+static double z_on(const struct guard *g)
+{
+    double part = (double)g->steps / SETTLED_STEPS;
+
+    return Z_FIRST + (Z_ON - Z_FIRST) * fmin(part, 1);
+}
+
 /* The expert with the largest significant advantage, or the favourite. */
 static size_t challenger(const struct guard *g, double scale, double *gain)
 {
@@ -89,7 +102,7 @@ static size_t challenger(const struct guard *g, double scale, double *gain)
         for (size_t h = 0; h < HORIZONS; h++) {
             double a = advantage(g, e, h);
             if (e != g->favourite && a > *gain && a > ADVANTAGE * scale &&
-                z_value(g, e, h) > Z_ON) {
+                z_value(g, e, h) > z_on(g)) {
                 *gain = a;
                 best = e;
             }

@@ -11,6 +11,7 @@
 #include "vmath.h"
 
 enum { LANES = LIVE_LANES, G = PRED_G, M = PRED_M };
+enum { WIDE = LIVE_WIDE, BLOCKS = LIVE_BLOCKS };
 
 /* Up to so many workers decide at each arrival too; more do at ticks and at the
  * arrival that a plan waits for. */
@@ -24,6 +25,9 @@ enum { SMALL_N = 64 };
 /* For this part of the time to the planned close the ticks are not looked at,
  * only arrivals: what a tick costs, the workers of its node lose. */
 #define QUIET .25
+
+/* Posterior probability of a block of lanes that is taken for none. */
+#define NEGLIGIBLE 1e-7f
 
 enum part {
     RUNNING, /* at work since start_s */
@@ -46,8 +50,9 @@ struct live {
     double *density;  /* [n_nodes][LANES] log density of the arrived */
     float *evidence;  /* [n_nodes][LANES] log joint, lanes of a node */
     float *posterior; /* [n_nodes][LANES] p(g, m | so far) */
-    float *column;    /* [n][LANES] survivals now, when between ticks */
-    float *sum;       /* [LIVE_COLS][LANES] late workers at later ticks */
+    float *column;    /* [n][LANES] survivals now */
+    float *late;      /* [BLOCKS][COLS][WIDE] late workers at later ticks */
+    float *sum;       /* [COLS][LANES] the same */
     size_t arrived, waiting; /* waiting: RUNNING or LATER */
     size_t next;             /* the tick to decide at next */
     size_t col;              /* the tick last decided at */
@@ -71,9 +76,10 @@ static bool allocate(struct live *l)
     l->evidence = calloc(nodes, LANES * sizeof *l->evidence);
     l->posterior = calloc(nodes, LANES * sizeof *l->posterior);
     l->column = calloc(n, LANES * sizeof *l->column);
+    l->late = calloc(LIVE_COLS, LANES * sizeof *l->late);
     l->sum = calloc(LIVE_COLS, LANES * sizeof *l->sum);
     return l->first && l->part && l->start_s && l->median_s && l->density &&
-           l->evidence && l->posterior && l->column && l->sum;
+           l->evidence && l->posterior && l->column && l->late && l->sum;
 }
 
 /* Nodes are ascending from 0 and each has a worker. */
@@ -141,6 +147,7 @@ void live_free(struct live *l)
     free(l->evidence);
     free(l->posterior);
     free(l->column);
+    free(l->late);
     free(l->sum);
     free(l);
 }
@@ -255,15 +262,20 @@ void live_arrive(struct live *l, size_t worker, double duration_s)
         sum[i] += density[i];
 }
 
-/* The survivals at now_s of those running or later: at a tick those of the
- * table, else those of fill_column. */
-static const float *survival_now(const struct live *l, size_t worker, bool tick)
+/* The survivals of those running or later, at the tick last come to. */
+static void copy_column(struct live *l)
 {
-    if (tick)
-        return live_table_at(&l->table, worker, l->col);
-    return l->column + worker * LANES;
+    for (size_t j = 0; j < l->n; j++) {
+        if (l->part[j] != RUNNING && l->part[j] != LATER)
+            continue;
+        for (size_t b = 0; b < BLOCKS; b++)
+            memcpy(l->column + j * LANES + b * WIDE,
+                   live_table_at(&l->table, j, b, l->col),
+                   WIDE * sizeof *l->column);
+    }
 }
 
+/* The same between ticks. */
 static void fill_column(struct live *l, double now_s)
 {
     for (size_t j = 0; j < l->n; j++) {
@@ -294,7 +306,7 @@ static void node_evidence(const float *joint, float *node_p, float *log_g)
     }
 }
 
-static void condition(struct live *l, bool tick)
+static void condition(struct live *l)
 {
     const struct predictive *p = l->table.p;
     double log_g[G], top = -INFINITY, sum = 0;
@@ -308,7 +320,7 @@ static void condition(struct live *l, bool tick)
         log_product_init(&run);
         for (size_t j = l->first[i]; j < l->first[i + 1]; j++) {
             if (l->part[j] == RUNNING)
-                log_product_take(&run, survival_now(l, j, tick));
+                log_product_take(&run, l->column + j * LANES);
         }
         log_product_get(&run, joint);
         for (size_t k = 0; k < LANES; k++)
@@ -328,47 +340,59 @@ static void condition(struct live *l, bool tick)
     }
 }
 
-/* sum[q] += posterior / now * survival[q] for the later ticks q: two at a time,
- * which vectors of any width divide. */
-VM_CLONES
-static void add_late(const float *posterior, const float *now, size_t cols,
-                     const float *restrict survival, float *restrict sum)
+/* A block of lanes at a node that is worth reading: what all its lanes together
+ * could add of a worker is lost in the rounding of the sum otherwise. */
+static bool matters(const float *posterior)
 {
-    float w[2 * LANES];
+    float sum = 0;
 
-    for (size_t i = 0; i < LANES; i++)
-        w[i] = w[LANES + i] = posterior[i] / now[i];
-    if (cols % 2) {
-        for (size_t i = 0; i < LANES; i++)
-            sum[i] += w[i] * survival[i];
-        survival += LANES;
-        sum += LANES;
+    for (size_t i = 0; i < WIDE; i++)
+        sum += posterior[i];
+    return !(sum < NEGLIGIBLE);
+}
+
+static bool is_late(const struct live *l, size_t j)
+{
+    return l->part[j] == RUNNING ||
+           (l->part[j] == LATER && !sits_out(l, j, l->start_s[j]));
+}
+
+/* One block of node i's late workers; returns their number. */
+static size_t add_block(struct live *l, size_t i, size_t b, size_t later)
+{
+    const float *posterior = l->posterior + i * LANES + b * WIDE;
+    bool read = later && matters(posterior);
+    size_t late = 0;
+
+    for (size_t j = l->first[i]; j < l->first[i + 1]; j++) {
+        if (!is_late(l, j))
+            continue;
+        late++;
+        if (read)
+            live_add_late(posterior, l->column + j * LANES + b * WIDE, later,
+                          live_table_at(&l->table, j, b, l->col + 1),
+                          l->late + b * LIVE_COLS * WIDE);
     }
-    for (size_t q = 0; q < cols / 2; q++) {
-#pragma omp simd
-        for (size_t i = 0; i < 2 * LANES; i++)
-            sum[i] += w[i] * survival[i];
-        survival += 2 * LANES;
-        sum += 2 * LANES;
-    }
+    return late;
 }
 
 /* Expected number late at each tick after the current one, in sum, of those
  * late now; returns their number. */
-static size_t expect_late(struct live *l, bool tick, size_t later)
+static size_t expect_late(struct live *l, size_t later)
 {
     size_t late = 0;
 
-    memset(l->sum, 0, later * LANES * sizeof *l->sum);
-    for (size_t j = 0; j < l->n; j++) {
-        if (l->part[j] != RUNNING &&
-            (l->part[j] != LATER || sits_out(l, j, l->start_s[j])))
-            continue;
-        late++;
-        if (later)
-            add_late(l->posterior + (size_t)l->table.node[j] * LANES,
-                     survival_now(l, j, tick), later,
-                     live_table_at(&l->table, j, l->col + 1), l->sum);
+    memset(l->late, 0, LIVE_COLS * LANES * sizeof *l->late);
+    for (size_t i = 0; i < l->n_nodes; i++) {
+        size_t of_node = 0;
+        for (size_t b = 0; b < BLOCKS; b++)
+            of_node = add_block(l, i, b, later);
+        late += of_node;
+    }
+    for (size_t q = 0; q < later; q++) {
+        for (size_t k = 0; k < LANES; k++)
+            l->sum[q * LANES + k] =
+                l->late[(k / WIDE * LIVE_COLS + q) * WIDE + k % WIDE];
     }
     return late;
 }
@@ -396,10 +420,12 @@ static void look(struct live *l, double now_s)
     o->arrived = l->arrived;
     o->ticks = t->cols - 1 - l->col;
     o->tau_s = t->tau_s + l->col + 1;
-    if (!tick)
+    if (tick)
+        copy_column(l);
+    else
         fill_column(l, now_s);
-    condition(l, tick);
-    o->late = expect_late(l, tick, o->ticks);
+    condition(l);
+    o->late = expect_late(l, o->ticks);
     o->counts = o->late < l->counts ? o->late : l->counts;
     for (size_t g = 0; g < G; g++) {
         p[g] = 0;

@@ -1,5 +1,7 @@
 #include "live_survival.h"
 
+#include <stdbool.h>
+
 #include "vmath.h"
 
 enum { LANES = LIVE_LANES, K = PRED_K };
@@ -11,9 +13,10 @@ enum { LANES = LIVE_LANES, K = PRED_K };
 typedef float v8 __attribute__((vector_size(32), aligned(4), may_alias));
 typedef int32_t v8i __attribute__((vector_size(32)));
 
-enum { WIDE = 8 };
+enum { WIDE = LIVE_WIDE };
 
 _Static_assert(LANES % WIDE == 0, "no lane is left over");
+_Static_assert(sizeof(v8) == WIDE * sizeof(float), "a vector is a block");
 
 /* In units of y: a tail is 1 - 6e-8 at ALIVE and 9e-17 at DEAD. */
 #define ALIVE -4.5f
@@ -146,14 +149,29 @@ VM_INLINE void make_cell(const struct lanes *l, float step, struct cell *c)
     c->c3 = c3 * (scale * (s * s * s));
 }
 
+/* The first component finds nothing to be added to. */
+VM_INLINE void add(bool first, const v8 *x, v8 *out)
+{
+    if (first)
+        *out = *x + LIVE_MIN_SURVIVAL;
+    else
+        *out += *x;
+}
+
+VM_INLINE void none_left(bool first, size_t from, size_t to, v8 *out)
+{
+    for (size_t q = from; first && q < to; q++)
+        out[q] = (v8){0} + LIVE_MIN_SURVIVAL;
+}
+
 /* Add the tails at ticks [from, to) to out, one by one. */
 VM_INLINE void add_ticks(const struct lanes *l, const float *log_s, size_t from,
-                         size_t to, v8 *out)
+                         size_t to, bool first, v8 *out)
 {
     for (size_t q = from; q < to; q++) {
         v8 tail;
         weighted_sf(l, log_s[q], &tail);
-        out[q] += tail;
+        add(first, &tail, &out[q]);
     }
 }
 
@@ -164,7 +182,7 @@ VM_INLINE void add_ticks(const struct lanes *l, const float *log_s, size_t from,
  * for a run of cells; a lane in which it would underflow has nothing to add in
  * this run. */
 VM_INLINE void add_even(const struct lanes *l, const struct plan *p,
-                        const struct live_ticks *t, v8 *out)
+                        const struct live_ticks *t, bool first, v8 *out)
 {
     size_t last = p->even < t->even ? p->even : t->even - 1;
     v8 d = l->rate * t->step, x = -2.f * d * d, sum, bend;
@@ -173,7 +191,8 @@ VM_INLINE void add_even(const struct lanes *l, const struct plan *p,
     make_cell(l, t->step, &c);
     power_of_two(&x, &bend);
     weighted_sf(l, t->log_s[last], &sum);
-    out[last] += sum;
+    add(first, &sum, &out[last]);
+    none_left(first, last + 1, t->even, out);
     while (last > 0) {
         size_t run = last < p->run ? last : p->run;
         v8 y = (t->log_s[last] - l->at) * l->rate - .5f * d, density, ratio;
@@ -186,7 +205,7 @@ VM_INLINE void add_even(const struct lanes *l, const struct plan *p,
         for (size_t q = last; q-- > last - run;) {
             v8 u = y * y;
             sum += (((c.c3 * u + c.c2) * u + c.c1) * u + c.c0) * density;
-            out[q] += sum;
+            add(first, &sum, &out[q]);
             density *= ratio;
             ratio *= bend;
             y -= d;
@@ -196,17 +215,18 @@ VM_INLINE void add_even(const struct lanes *l, const struct plan *p,
 }
 
 VM_INLINE void add_component(const struct lanes *l, const struct plan *p,
-                             const struct live_ticks *t, v8 *out)
+                             const struct live_ticks *t, bool first, v8 *out)
 {
     size_t from = p->alive;
 
     for (size_t q = 0; q < p->alive; q++)
-        out[q] += l->weight;
+        add(first, &l->weight, &out[q]);
     if (p->even) {
-        add_even(l, p, t, out);
+        add_even(l, p, t, first, out);
         from = t->even;
     }
-    add_ticks(l, t->log_s, from, p->dead, out);
+    add_ticks(l, t->log_s, from, p->dead, first, out);
+    none_left(first, from > p->dead ? from : p->dead, t->n, out);
 }
 
 VM_CLONES
@@ -217,17 +237,39 @@ void live_survival_ticks(const struct live_mixture *m,
 
     for (size_t k = 0; k < K; k++)
         plan[k] = make_plan(m, t, k);
-    for (size_t i = 0; i < LANES; i += WIDE) {
-        v8 sum[LIVE_COLS]; /* the table's row is far away */
-        for (size_t q = 0; q < t->n; q++)
-            sum[q] = (v8){0} + LIVE_MIN_SURVIVAL;
-        for (size_t k = 0; k < K; k++) {
-            struct lanes l;
+    for (size_t i = 0; i < LANES; i += WIDE, out += LIVE_COLS * WIDE) {
+        v8 *at = (v8 *)(void *)out;
+        struct lanes l;
+        take_lanes(m, 0, i, &l);
+        add_component(&l, &plan[0], t, true, at);
+        for (size_t k = 1; k < K; k++) {
             take_lanes(m, k, i, &l);
-            add_component(&l, &plan[k], t, sum);
+            add_component(&l, &plan[k], t, false, at);
         }
-        for (size_t q = 0; q < t->n; q++)
-            *(v8 *)(out + q * LANES + i) = sum[q];
+    }
+}
+
+/* Two ticks at a time, which vectors of any width divide. */
+VM_CLONES
+void live_add_late(const float *posterior, const float *now, size_t ticks,
+                   const float *restrict survival, float *restrict sum)
+{
+    float w[2 * WIDE];
+
+    for (size_t i = 0; i < WIDE; i++)
+        w[i] = w[WIDE + i] = posterior[i] / now[i];
+    if (ticks % 2) {
+        for (size_t i = 0; i < WIDE; i++)
+            sum[i] += w[i] * survival[i];
+        survival += WIDE;
+        sum += WIDE;
+    }
+    for (size_t q = 0; q < ticks / 2; q++) {
+#pragma omp simd
+        for (size_t i = 0; i < 2 * WIDE; i++)
+            sum[i] += w[i] * survival[i];
+        survival += 2 * WIDE;
+        sum += 2 * WIDE;
     }
 }
 

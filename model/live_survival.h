@@ -12,6 +12,9 @@
 
 enum { LIVE_LANES = PRED_G * PRED_M };
 
+/* Where ticks are many, lanes come in blocks of so many. */
+enum { LIVE_WIDE = 8, LIVE_BLOCKS = LIVE_LANES / LIVE_WIDE };
+
 /* The times of the table, its ticks. */
 enum {
     LIVE_STEPS = 44, /* ticks between the lowest and the 99 % quantile */
@@ -49,9 +52,17 @@ struct live_ticks {
 /*   out  [LIVE_LANES] */
 void live_survival_at(const struct live_mixture *m, float log_s, float *out);
 
-/*   out  [ticks][LIVE_LANES] */
+/*   out  [LIVE_BLOCKS][LIVE_COLS][LIVE_WIDE] */
 void live_survival_ticks(const struct live_mixture *m,
                          const struct live_ticks *t, float *out);
+
+/* sum[q] += posterior / now * survival[q] at so many ticks q, in one block of
+ * lanes: what is expected of a worker that is still running now.
+ *   posterior, now  in      [LIVE_WIDE]
+ *   survival        in      [ticks][LIVE_WIDE]
+ *   sum             in out  [ticks][LIVE_WIDE] */
+void live_add_late(const float *posterior, const float *now, size_t ticks,
+                   const float *restrict survival, float *restrict sum);
 
 /* log density of the log duration; the lanes' scales enter as logs.
  *   log_sd     [K]

@@ -1,8 +1,8 @@
 /* The survival table behind live.h: for every worker, cluster atom g, node atom
  * m and time of a grid, the probability that the worker is still running.
  *
- * A lane is a pair (g, m), lane = g * PRED_M + m; lanes are innermost, so that
- * one worker at one time is a short contiguous vector. */
+ * A lane is a pair (g, m), lane = g * PRED_M + m.  A worker's lanes lie in blocks,
+ * each with all of its ticks: what has become improbable is not read. */
 #ifndef DSGD_LIVE_TABLE_H
 #define DSGD_LIVE_TABLE_H
 
@@ -23,7 +23,7 @@ struct live_table {
     double tau_s[LIVE_COLS];  /* the ticks */
     float log_tau[LIVE_COLS]; /* and their logs */
     double log_low, log_high; /* the two quantiles, NaN before the first */
-    float *survival;          /* [n][LIVE_COLS][LANES], >= 1e-12 */
+    float *survival;          /* [n][BLOCKS][COLS][WIDE], >= 1e-12 */
     float *weight;            /* [n][K][LANES] normalised over k */
     float *precision;         /* [n][K] in proportion to exp(-log_sd) */
     float *shift;             /* [n_nodes][LANES] shift_g + node_shift_im */
@@ -66,10 +66,13 @@ void live_table_log_density(const struct live_table *t, size_t worker,
 /* The worker's median duration, seconds, by the prior weights. */
 double live_table_median_s(const struct live_table *t, size_t worker);
 
+/* Ticks from col on of a block of a worker's lanes; [..][LIVE_WIDE]. */
 static inline const float *live_table_at(const struct live_table *t,
-                                         size_t worker, size_t col)
+                                         size_t worker, size_t block,
+                                         size_t col)
 {
-    return t->survival + (worker * LIVE_COLS + col) * LIVE_LANES;
+    return t->survival +
+           ((worker * LIVE_BLOCKS + block) * LIVE_COLS + col) * LIVE_WIDE;
 }
 
 #endif

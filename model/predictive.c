@@ -6,11 +6,19 @@
 
 #include "ops.h"
 #include "predictive_grad.h"
+#include "predictive_impute.h"
 #include "timing.h"
 #include "vmath.h"
 
 /* Atoms of cluster and node together, m fastest. */
 enum { G = PRED_G, M = PRED_M, K = PRED_K, GM = G * M };
+
+/* A component's mean is taken to be at most so many of its standard deviations
+ * beyond a bound: a worker that was known to be slow, and is cut ever since, is
+ * thought a bit faster every time, until it is waited for and seen.  With 7 two
+ * workers of 16 whose co-tenant had left were cut for long, with 2 the slow mode
+ * of a cluster of two modes was forgotten. */
+#define MOST_BEYOND 4.f
 
 static const float half_log_2pi = .918938533f;
 
@@ -101,9 +109,9 @@ static void worker_loglik(const struct predictive *p, size_t j, float y,
         l[q] -= norm[q] + constant;
 }
 
-static bool counts(const uint8_t *status, size_t j)
+static bool counts(const uint8_t *status, const float *y, size_t j)
 {
-    return !status || status[j] <= TIMING_EXACT;
+    return !status || (status[j] <= TIMING_EXACT && isfinite(y[j]));
 }
 
 /* ln[gm] = log pi_m + the node's workers; returns the first worker behind.
@@ -119,7 +127,7 @@ static size_t node_loglik(const struct predictive *p, size_t i, size_t j,
     for (size_t q = 0; q < GM; q++)
         ln[q] = p->node_log_p[i * M + q % M];
     for (; j < p->n && p->node[j] == i; j++) {
-        if (!counts(status, j))
+        if (!counts(status, y, j))
             continue;
         worker_loglik(p, j, y[j], status && status[j] == TIMING_CENSORED, &t,
                       keep ? w + j : w, l);
@@ -169,6 +177,38 @@ static void worker_back(const struct predictive *p, size_t j,
     }
 }
 
+/* Moments of how far worker j is beyond its bound, from post [GM], the
+ * probability of each pair of atoms: a normal beyond z has its mean at the
+ * hazard h, and the variance 1 - h (h - z). */
+VM_CLONES
+static void worker_beyond(const struct predictive *p, size_t j, float bound,
+                          const struct worker_terms *w,
+                          const struct node_terms *t, const float *post,
+                          float *mean, float *var)
+{
+    float first = 0, second = 0;
+
+    for (size_t k = 0; k < K; k++) {
+        float mu = p->mu[j * K + k], ls = p->log_sd[j * K + k];
+        float a[GM], b[GM];
+#pragma omp simd
+        for (size_t q = 0; q < GM; q++) {
+            float sd = vm_exp(ls + t->scale[q]), h = w->slope[k][q];
+            float d = h - (bound - mu - t->shift[q]) / sd;
+            float share = post[q] * w->share[k][q];
+            d = vm_select(d < MOST_BEYOND, d, MOST_BEYOND);
+            a[q] = share * sd * d;
+            b[q] = share * sd * sd * (d * d + vm_max(1 - h * d, 0));
+        }
+        for (size_t q = 0; q < GM; q++) {
+            first += a[q];
+            second += b[q];
+        }
+    }
+    *mean = bound + first;
+    *var = vm_max(second - first * first, 0);
+}
+
 static void skip_worker(const struct predictive_grad *d, size_t j)
 {
     memset(d->mu + j * K, 0, K * sizeof(float));
@@ -196,9 +236,20 @@ static void share_out(const struct node_terms *sum, const float *post, size_t i,
     }
 }
 
+/* post = probabilities of the pairs of atoms at a node, given ln [GM], times
+ * post_g [G]. */
+static void pair_post(const double *post_g, const double *ln, float *post)
+{
+    for (size_t g = 0; g < G; g++) {
+        double norm = ops_log_sum_exp(M, ln + g * M);
+        for (size_t m = 0; m < M; m++)
+            post[g * M + m] = (float)(post_g[g] * exp(ln[g * M + m] - norm));
+    }
+}
+
 /* post_g [G]: the cluster atoms' probabilities times scale. */
-static void back(const struct predictive *p, const uint8_t *status,
-                 const double *post_g, const double *ln,
+static void back(const struct predictive *p, const float *y,
+                 const uint8_t *status, const double *post_g, const double *ln,
                  const struct worker_terms *w, const struct predictive_grad *d)
 {
     memset(d->shift, 0, G * sizeof(float));
@@ -210,14 +261,9 @@ static void back(const struct predictive *p, const uint8_t *status,
         struct node_terms t, sum = {{0}, {0}, {0}, {{0}}};
         float post[GM];
         make_terms(p, i, &t);
-        for (size_t g = 0; g < G; g++) {
-            const double *row = ln + i * GM + g * M;
-            double norm = ops_log_sum_exp(M, row);
-            for (size_t m = 0; m < M; m++)
-                post[g * M + m] = (float)(post_g[g] * exp(row[m] - norm));
-        }
+        pair_post(post_g, ln + i * GM, post);
         for (; j < p->n && p->node[j] == i; j++) {
-            if (counts(status, j))
+            if (counts(status, y, j))
                 worker_back(p, j, w + j, &t, post, d, &sum);
             else
                 skip_worker(d, j);
@@ -247,7 +293,7 @@ double predictive_loglik_grad(const struct predictive *p, const float *y,
     if (d) {
         for (size_t g = 0; g < G; g++)
             total[g] = (double)scale * exp(total[g] - loglik);
-        back(p, status, total, ln, w, d);
+        back(p, y, status, total, ln, w, d);
     }
     return loglik;
 }
@@ -255,4 +301,56 @@ double predictive_loglik_grad(const struct predictive *p, const float *y,
 double predictive_loglik(const struct predictive *p, const float *y)
 {
     return predictive_loglik_grad(p, y, NULL, 0, NULL, NULL);
+}
+
+size_t predictive_impute_work(size_t n_nodes)
+{
+    return n_nodes * GM;
+}
+
+/* The censored workers of node i from worker j on; returns the first worker
+ * behind. */
+static size_t node_impute(const struct predictive *p, size_t i, size_t j,
+                          const float *y, const uint8_t *status,
+                          const float *post, float *mean, float *var)
+{
+    struct node_terms t;
+    struct worker_terms w;
+    float l[GM];
+
+    make_terms(p, i, &t);
+    for (; j < p->n && p->node[j] == i; j++) {
+        mean[j] = y[j];
+        var[j] = 0;
+        if (status[j] != TIMING_CENSORED || !isfinite(y[j]))
+            continue;
+        worker_loglik(p, j, y[j], true, &t, &w, l);
+        worker_beyond(p, j, y[j], &w, &t, post, &mean[j], &var[j]);
+    }
+    return j;
+}
+
+void predictive_impute(const struct predictive *p, const float *y,
+                       const uint8_t *status, double *work, float *mean,
+                       float *var)
+{
+    double total[G];
+    struct worker_terms one;
+    float post[GM];
+
+    for (size_t g = 0; g < G; g++)
+        total[g] = p->log_p[g];
+    for (size_t j = 0, i = 0; i < p->n_nodes; i++) {
+        double *row = work + i * GM;
+        j = node_loglik(p, i, j, y, status, &one, false, row);
+        for (size_t g = 0; g < G; g++)
+            total[g] += ops_log_sum_exp(M, row + g * M);
+    }
+    double loglik = ops_log_sum_exp(G, total);
+    for (size_t g = 0; g < G; g++)
+        total[g] = exp(total[g] - loglik);
+    for (size_t j = 0, i = 0; i < p->n_nodes; i++) {
+        pair_post(total, work + i * GM, post);
+        j = node_impute(p, i, j, y, status, post, mean, var);
+    }
 }

@@ -18,8 +18,8 @@ size_t predictive_grad_work(size_t n, size_t n_nodes);
 /* log p(observation), nats.
  *   y       in   [n] log durations or bounds
  *   status  in   [n] enum timing_status: exact and progress count with their
- *                density, censored with its survival, none not at all; NULL:
- *                all exact
+ *                density, censored with its survival, none and what is not
+ *                finite not at all; NULL: all exact
  *   scale   in   the gradient is multiplied by it
  *   d       out  overwritten; NULL: not wanted
  *   work    out  [predictive_grad_work], aligned as a double; may be NULL

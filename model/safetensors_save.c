@@ -1,15 +1,11 @@
 #include "safetensors.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
-#include <limits.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "atomic_file.h"
 #include "error.h"
 
 static size_t elements(const struct safetensor *t)
@@ -54,80 +50,25 @@ static char *make_header(const struct safetensor *t, size_t n,
     return text;
 }
 
-static bool put(FILE *f, const void *bytes, size_t n)
-{
-    return fwrite(bytes, 1, n, f) == n;
-}
-
-static bool put_all(FILE *f, const char *header, const struct safetensor *t,
-                    size_t n)
-{
-    /* Blanks bring the data to a multiple of 8. */
-    size_t length = strlen(header), pad = (8 - length % 8) % 8;
-    uint64_t total = length + pad;
-    bool good = put(f, &total, sizeof total) && put(f, header, length) &&
-                put(f, "        ", pad);
-
-    for (size_t i = 0; i < n && good; i++)
-        good = put(f, t[i].data, elements(&t[i]) * sizeof(float));
-    return good && fflush(f) == 0 && fsync(fileno(f)) == 0;
-}
-
-/* So that the new name survives a power cut; a file system that cannot do it
- * is not an error. */
-static void sync_directory(const char *path)
-{
-    char dir[PATH_MAX];
-    const char *slash = strrchr(path, '/');
-    size_t n = slash ? (size_t)(slash - path) + 1 : 0;
-
-    if (n >= sizeof dir)
-        return;
-    memcpy(dir, path, n);
-    strcpy(dir + n, ".");
-    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd >= 0) {
-        fsync(fd);
-        close(fd);
-    }
-}
-
-static enum dsgd_err io_error(struct dsgd_error *err, const char *path)
-{
-    enum dsgd_err code =
-        errno == ENOSPC || errno == EDQUOT ? DSGD_E_NOSPACE : DSGD_E_IO;
-
-    return error_set(err, code, "%s: %s", path, strerror(errno));
-}
-
 static enum dsgd_err write_file(const char *path, const char *header,
                                 const struct safetensor *t, size_t n,
                                 struct dsgd_error *err)
 {
-    char temp[PATH_MAX];
-    int length =
-        snprintf(temp, sizeof temp, "%s.%ld.tmp", path, (long)getpid());
+    /* Blanks bring the data to a multiple of 8. */
+    size_t length = strlen(header), pad = (8 - length % 8) % 8;
+    uint64_t total = length + pad;
+    struct atomic_file f;
+    enum dsgd_err rc = atomic_file_begin(
+        &f, path, 0666, ATOMIC_FILE_DURABLE | ATOMIC_FILE_RIVALS, err);
 
-    if (length < 0 || (size_t)length >= sizeof temp)
-        return error_set(err, DSGD_E_IO, "%s: the name is too long", path);
-    int fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
-    if (!f)
-        return io_error(err, temp);
-    bool good = put_all(f, header, t, n);
-    int why = errno;
-    if (fclose(f) != 0 && good) {
-        good = false;
-        why = errno;
-    }
-    if (good && rename(temp, path) == 0) {
-        sync_directory(path);
-        return DSGD_OK;
-    }
-    errno = good ? errno : why;
-    enum dsgd_err rc = io_error(err, path);
-    unlink(temp);
-    return rc;
+    if (rc != DSGD_OK)
+        return rc;
+    atomic_file_write(&f, &total, sizeof total);
+    atomic_file_write(&f, header, length);
+    atomic_file_write(&f, "        ", pad);
+    for (size_t i = 0; i < n; i++)
+        atomic_file_write(&f, t[i].data, elements(&t[i]) * sizeof(float));
+    return atomic_file_end(&f, err);
 }
 
 enum dsgd_err safetensors_save(const char *path, const struct safetensor *t,

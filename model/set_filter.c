@@ -231,23 +231,45 @@ static double beyond(double a)
     return fmin(ops_normal_hazard(a), a + 3);
 }
 
-static void update_worker(struct set_filter *f, size_t j, double y,
-                          bool censored)
+/* The moving variance takes in that of y itself as well: of a worker that is cut
+ * whenever it is slow, how slow is not forgotten. */
+static void spread(struct set_filter *f, size_t j, double y, double var)
 {
-    double k = *f->steps + 1, sd = sqrt(f->var[j]);
+    double k = *f->steps + 1, surprise = y - f->fast[j];
+    double limit = 3 * sqrt(f->var[j]) + .1;
+    double square = fmin(surprise * surprise + var, limit * limit);
 
-    if (censored)
-        y = f->fast[j] + sd * beyond((y - f->fast[j]) / sd);
-    double surprise = y - f->fast[j];
-    if (!censored) {
-        double e = clip(surprise, 3 * sd + .1);
-        f->var[j] += fmax(.05, 1 / (k + 2)) * (e * e - f->var[j]);
-        f->var[j] = fmax(f->var[j], 2.5e-5);
-    }
+    f->var[j] += fmax(.05, 1 / (k + 2)) * (square - f->var[j]);
+    f->var[j] = fmax(f->var[j], 2.5e-5);
+}
+
+static void move(struct set_filter *f, size_t j, double y)
+{
+    double k = *f->steps + 1;
+
     f->slow[j] += fmax(.05, 1 / k) * clip(y - f->slow[j], 3);
-    f->fast[j] += fmax(.35, 1 / k) * surprise;
-    f->age[j] = censored ? f->age[j] + 1 : 0;
+    f->fast[j] += fmax(.35, 1 / k) * (y - f->fast[j]);
     f->last[j] = y;
+}
+
+static void update_worker(struct set_filter *f, size_t j, double y)
+{
+    spread(f, j, y, 0);
+    move(f, j, y);
+    f->age[j] = 0;
+}
+
+static void update_censored(struct set_filter *f, size_t j, double bound,
+                            const struct set_imputed *imputed)
+{
+    if (imputed && isfinite(imputed->mean[j] + imputed->var[j])) {
+        spread(f, j, imputed->mean[j], imputed->var[j]);
+        move(f, j, imputed->mean[j]);
+    } else {
+        double sd = sqrt(f->var[j]);
+        move(f, j, f->fast[j] + sd * beyond((bound - f->fast[j]) / sd));
+    }
+    f->age[j]++;
 }
 
 /* A worker of which nothing was heard in this step stays where it is. */
@@ -279,7 +301,7 @@ static void start_silent(struct set_filter *f)
 }
 
 void set_filter_update(struct set_filter *f, const float *log_s,
-                       const uint8_t *status)
+                       const uint8_t *status, const struct set_imputed *imputed)
 {
     static const double weight[] = {
         [TIMING_CENSORED] = 0, [TIMING_PROGRESS] = .7, [TIMING_EXACT] = 1};
@@ -294,10 +316,12 @@ void set_filter_update(struct set_filter *f, const float *log_s,
                 silent++;
             continue;
         }
-        if (f->heard[j] > 0)
-            update_worker(f, j, log_s[j], status[j] == TIMING_CENSORED);
-        else
+        if (!(f->heard[j] > 0))
             start_worker(f, j, log_s[j]);
+        else if (status[j] == TIMING_CENSORED)
+            update_censored(f, j, log_s[j], imputed);
+        else
+            update_worker(f, j, log_s[j]);
         f->heard[j] = 1;
         f->weight[j] = weight[status[j]];
     }

@@ -2,9 +2,10 @@
  * mean and a variance of its log durations, from which it makes features that
  * do not change when all durations are multiplied by a constant.
  *
- * A censored duration, at least b, is replaced by the mean of the filter's
- * normal beyond b, at most three standard deviations above b: a worker that is
- * always cut is not thought slow for ever. */
+ * A censored duration, at least b, is replaced by what a prediction of it
+ * expects beyond b; without one by the mean of the filter's normal beyond b, at
+ * most three standard deviations above b.  Either way a worker that is always
+ * cut is not thought slow for ever. */
 #ifndef DSGD_SET_FILTER_H
 #define DSGD_SET_FILTER_H
 
@@ -47,11 +48,18 @@ void set_filter_features(struct set_filter *f, const float *telemetry,
                          float *worker, float *node, float *anchor,
                          float *log_sd);
 
+/* Mean and variance of what the censored log durations may be; [n]. */
+struct set_imputed {
+    const float *mean, *var;
+};
+
 /* The step is over.  log_s, status (enum timing_status) [n]; a value that is
  * not finite counts as TIMING_NONE.  A worker first heard of later than the
- * others starts from their mean. */
+ * others starts from their mean.
+ *   imputed  in  of the censored; NULL: nothing was predicted */
 void set_filter_update(struct set_filter *f, const float *log_s,
-                       const uint8_t *status);
+                       const uint8_t *status,
+                       const struct set_imputed *imputed);
 
 /* Steps observed. */
 uint64_t set_filter_steps(const struct set_filter *f);

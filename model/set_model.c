@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "error.h"
+#include "predictive_impute.h"
 #include "set_pass.h"
 #include "timing_model.h"
 
@@ -22,7 +23,10 @@ struct set_timing {
     uint32_t *node, *cluster; /* [n], [n_nodes] */
     float *worker, *node_in, *anchor, *log_sd;
     struct predictive out;
-    bool predicted; /* since the last observation */
+    double *evidence;  /* [predictive_impute_work] */
+    float *mean, *var; /* [n] of the censored */
+    bool predicted;    /* since the last observation */
+    bool truncate;     /* set_timing_truncate */
 };
 
 static const char *const flags_name[] = {
@@ -224,6 +228,9 @@ static void set_free_state(struct timing *base)
     free(t->node_in);
     free(t->anchor);
     free(t->log_sd);
+    free(t->evidence);
+    free(t->mean);
+    free(t->var);
     free(t);
 }
 
@@ -237,8 +244,11 @@ static bool allocate_inputs(struct set_timing *t, const uint32_t *node)
     t->node_in = calloc(N, t->net->width.node_in * sizeof *t->node_in);
     t->anchor = calloc(n, SET_ANCHORS * sizeof *t->anchor);
     t->log_sd = calloc(n, sizeof *t->log_sd);
+    t->evidence = calloc(predictive_impute_work(N), sizeof *t->evidence);
+    t->mean = calloc(n, sizeof *t->mean);
+    t->var = calloc(n, sizeof *t->var);
     if (!t->node || !t->cluster || !t->worker || !t->node_in || !t->anchor ||
-        !t->log_sd)
+        !t->log_sd || !t->evidence || !t->mean || !t->var)
         return false;
     memcpy(t->node, node, n * sizeof *node);
     t->in = (struct set_input){.n = {1, n, N, 1},
@@ -311,6 +321,16 @@ static const struct predictive *set_predict(struct timing *base,
     return set_filter_steps(t->filter) ? &t->out : NULL;
 }
 
+void set_timing_truncate(struct timing *t)
+{
+    as_state(t)->truncate = true;
+}
+
+static bool any_censored(size_t n, const uint8_t *status)
+{
+    return memchr(status, TIMING_CENSORED, n) != NULL;
+}
+
 /* The recurrence takes part in every step, also in one that nobody asked for a
  * prediction of. */
 static void set_observe(struct timing *base, const float *log_s,
@@ -318,10 +338,17 @@ static void set_observe(struct timing *base, const float *log_s,
 {
     struct set_timing *t = as_state(base);
 
+    struct set_imputed imputed = {t->mean, t->var}, *some = NULL;
+
     if (!t->predicted)
         set_predict(base, NULL);
+    if (!t->truncate && set_filter_steps(t->filter) &&
+        any_censored(base->n, status)) {
+        predictive_impute(&t->out, log_s, status, t->evidence, t->mean, t->var);
+        some = &imputed;
+    }
     set_pass_carry(t->pass, &t->in.n);
-    set_filter_update(t->filter, log_s, status);
+    set_filter_update(t->filter, log_s, status, some);
     t->predicted = false;
 }
 

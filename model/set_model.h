@@ -15,4 +15,9 @@ enum dsgd_err set_model_create(const struct set_config *config,
 /* Its weights; NULL when the model is of another kind. */
 struct set_net *set_model_net(struct timing_model *m);
 
+/* Censored durations enter the state by the filter's truncated mean, as in the
+ * lab's prototype, and not by what the prediction expects of them; for the
+ * comparison with it.  t is of this kind. */
+void set_timing_truncate(struct timing *t);
+
 #endif

@@ -27,8 +27,13 @@ enum { EVENTS = 256 }; /* in one message */
 #define NAP_LAST_NS  UINT64_C(1000000)
 #define NAP_ALONE_NS UINT64_C(50000000) /* no peers: the bell wakes */
 #define NAP_BUSY_NS  UINT64_C(50000)    /* a gradient is on its way */
-#define SPIN_NS      UINT64_C(100000)   /* nobody on this node computes */
 #define NAP_SHARE    4
+
+/* Before it naps it only gives its core to others again and again, for so long
+ * after something came, and when nobody on this node computes. */
+#define SPIN_NS      UINT64_C(50000)
+#define SPIN_IDLE_NS UINT64_C(100000)
+
 #define LIFE_EVERY_S 0.5
 
 struct aggregator {
@@ -557,9 +562,9 @@ static void *run(void *argument)
         if (did) {
             nap_ns = NAP_FIRST_NS;
             did_ns = sys_now_ns();
-        } else if (a->t && node_idle(a->node) &&
-                   sys_now_ns() - did_ns < SPIN_NS) {
-            sched_yield(); /* what comes next is all that is waited for */
+        } else if (sys_now_ns() - did_ns <
+                   (a->t && node_idle(a->node) ? SPIN_IDLE_NS : SPIN_NS)) {
+            sched_yield();
         } else {
             node_nap(a->node, nap_limit(a, nap_ns));
             nap_ns += nap_ns / NAP_SHARE;

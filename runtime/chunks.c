@@ -252,24 +252,23 @@ static bool await_helpers(struct chunks *c)
     return all;
 }
 
-/* Every chunk has been claimed, and some are not done.  The old slot may be
- * reserved again only if nobody writes it any more, and then all are done. */
+/* Every chunk has been claimed, and some are not done.  The old slot is given
+ * out again only if nobody writes it any more: what is not done then was claimed
+ * by a worker that has died and has a successor. */
 static void take_over(struct chunks *c)
 {
     struct segment *s = c->s;
     uint32_t old = c->slot, other = segment_reserve(s);
 
     c->slot = other;
-    if (other == old)
-        return;
     c->taken_over++;
     for (uint32_t i = 0; i < s->h->n_chunks; i++) {
         size_t at = (size_t)i * s->h->chunk_elems;
-        if (chunk_is_done(c, i))
+        if (!chunk_is_done(c, i))
+            sum_chunk(s, i, other);
+        else if (other != old)
             memcpy(segment_ring(s, other) + at, segment_ring(s, old) + at,
                    chunk_floats(s, i) * sizeof(float));
-        else
-            sum_chunk(s, i, other);
     }
     c->ready = s->h->n_chunks;
 }

@@ -27,7 +27,8 @@
  *     segment whatever job they are of;
  *   - it marks its chunk done by a compare-and-swap that expects its own job
  *     number, which fails once the next job has begun;
- *   - if it is dead, its successor clears `writing`: segment_join.
+ *   - if it is dead, its successor clears `writing`: segment_join.  The old slot
+ *     may then be given out again at once, and the chunk is summed there.
  */
 #ifndef DSGD_CHUNKS_H
 #define DSGD_CHUNKS_H

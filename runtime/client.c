@@ -18,10 +18,25 @@ static struct seg_worker *self(const struct dsgd *d)
     return &d->seg.workers[d->local];
 }
 
+static bool is_worker(const struct dsgd *d)
+{
+    return d->local != CLIENT_NO_WORKER;
+}
+
 void client_sign_of_life(struct dsgd *d)
 {
     atomic_store_explicit(&self(d)->life_ns, sys_now_ns(),
                           memory_order_relaxed);
+}
+
+static void take_place(struct dsgd *d)
+{
+    d->replaces = atomic_load(&self(d)->exit) == SEG_EXIT_DIED;
+    d->hold_step = atomic_load(&self(d)->hold_step);
+    atomic_store(&self(d)->exit, SEG_EXIT_NONE);
+    segment_join(&d->seg, d->local);
+    atomic_store(&self(d)->pid, (int32_t)getpid());
+    client_sign_of_life(d);
 }
 
 enum dsgd_err client_create(const struct dsgd_options *opt,
@@ -44,12 +59,8 @@ enum dsgd_err client_create(const struct dsgd_options *opt,
     d->copy.fd = d->checkpoint.fd = -1;
     d->has_checkpoints = *opt->checkpoint_dir != '\0';
     d->watches = d->has_checkpoints && opt->checkpoint_signals;
-    d->replaces = atomic_load(&self(d)->exit) == SEG_EXIT_DIED;
-    d->hold_step = atomic_load(&self(d)->hold_step);
-    atomic_store(&self(d)->exit, SEG_EXIT_NONE);
-    segment_join(&d->seg, local);
-    atomic_store(&self(d)->pid, (int32_t)getpid());
-    client_sign_of_life(d);
+    if (is_worker(d))
+        take_place(d);
     *out = d;
     return DSGD_OK;
 }
@@ -98,9 +109,11 @@ enum dsgd_err client_start(struct dsgd *d, void (*finalize)(void),
         if (rc != DSGD_OK)
             return rc;
     }
-    if (pthread_create(&d->helper, NULL, help, d) != 0)
-        return error_set(err, DSGD_E_NOMEM, "worker: no thread");
-    d->has_helper = true;
+    if (is_worker(d)) {
+        if (pthread_create(&d->helper, NULL, help, d) != 0)
+            return error_set(err, DSGD_E_NOMEM, "worker: no thread");
+        d->has_helper = true;
+    }
     d->watches = d->watches && preempt_watch(d->seg.h);
     return DSGD_OK;
 }
@@ -123,7 +136,8 @@ static void post(struct dsgd *d, enum seg_event_kind kind, uint64_t step,
 static void answer_end(struct dsgd *d)
 {
     uint32_t none = SEG_EXIT_NONE;
-    if (!atomic_compare_exchange_strong(&self(d)->exit, &none, SEG_EXIT_OWN) &&
+    if (is_worker(d) &&
+        !atomic_compare_exchange_strong(&self(d)->exit, &none, SEG_EXIT_OWN) &&
         none == SEG_EXIT_REAPED)
         for (;;)
             pause();
@@ -296,8 +310,18 @@ static bool sits_out(const struct dsgd *d, uint64_t step)
            sys_now_ns() > atomic_load(&worker->latest_ns);
 }
 
+/* Nothing to do for a process without a worker but to let the aggregator's
+ * thread do its own. */
+static enum dsgd_err await_end(struct dsgd *d)
+{
+    aggregator_join(d->agg);
+    return check_run(d);
+}
+
 enum dsgd_err dsgd_step_begin(struct dsgd *d, struct dsgd_step *step)
 {
+    if (!is_worker(d))
+        return await_end(d);
     if (d->step)
         return error_set(&d->error, DSGD_E_STATE,
                          "dsgd_step_begin: step %llu was not handed over with "
@@ -337,8 +361,9 @@ enum dsgd_err dsgd_step_begin(struct dsgd *d, struct dsgd_step *step)
 
 enum dsgd_err dsgd_poll(struct dsgd *d, uint64_t done, uint64_t total)
 {
+    if (!is_worker(d))
+        return DSGD_ABANDON;
     struct seg_worker *worker = self(d);
-
     atomic_store_explicit(&worker->done, (uint32_t)done, memory_order_relaxed);
     atomic_store_explicit(&worker->total, (uint32_t)total,
                           memory_order_relaxed);
@@ -351,6 +376,8 @@ enum dsgd_err dsgd_poll(struct dsgd *d, uint64_t done, uint64_t total)
 
 float *dsgd_grad_buffer(struct dsgd *d)
 {
+    if (!is_worker(d))
+        return NULL;
     return segment_slot(&d->seg, d->local, atomic_load(&self(d)->buf));
 }
 
@@ -469,6 +496,10 @@ enum dsgd_err dsgd_next_mean(struct dsgd *d, struct dsgd_mean *mean)
                          "dsgd_next_mean: step %llu was not handed over with "
                          "dsgd_reduce",
                          (unsigned long long)d->step);
+    if (!is_worker(d)) {
+        enum dsgd_err rc = check_run(d);
+        return rc == DSGD_OK ? DSGD_UP_TO_DATE : rc;
+    }
     segment_unpin(&d->seg, d->local);
     atomic_store(&self(d)->applied, d->applied);
     for (;;) {
@@ -498,33 +529,15 @@ enum dsgd_err dsgd_next_mean(struct dsgd *d, struct dsgd_mean *mean)
     }
 }
 
-enum dsgd_err dsgd_allreduce(struct dsgd *d, float *grad, size_t n,
-                             uint64_t samples)
+/* This worker gives no more. */
+static void leave(struct dsgd *d)
 {
-    struct dsgd_step step;
-    struct dsgd_mean mean;
-    enum dsgd_err rc = DSGD_OK;
-
-    if (d->sampler != DSGD_SAMPLER_NONE)
-        return error_set(&d->error, DSGD_E_STATE,
-                         "dsgd_allreduce: needs DSGD_SAMPLER_NONE");
-    do {
-        rc = DSGD_OK;
-        if (d->applied >= d->reduced) { /* not taking means that were missed */
-            rc = dsgd_step_begin(d, &step);
-            if (rc == DSGD_OK)
-                rc = dsgd_reduce(d, grad, n, d->stale ? 0 : samples);
-        }
-        if (rc == DSGD_OK)
-            rc = dsgd_next_mean(d, &mean);
-    } while (rc == DSGD_UP_TO_DATE); /* a step without contributors */
-    if (rc != DSGD_OK)
-        return rc;
-    memcpy(grad, mean.grad, n * sizeof *grad);
-    if (atomic_load(&d->seg.h->published) <= d->applied)
-        return DSGD_OK;
-    d->reduced = d->applied + 1;
-    return DSGD_BEHIND;
+    segment_unpin(&d->seg, d->local);
+    atomic_store(&self(d)->applied, d->applied);
+    post_checksum(d);
+    if (atomic_load(&d->seg.h->run) == SEG_RUNNING)
+        post(d, SEG_EVENT_LEAVE, d->applied, 0, 0);
+    answer_end(d);
 }
 
 enum dsgd_err dsgd_close(struct dsgd *d)
@@ -533,12 +546,8 @@ enum dsgd_err dsgd_close(struct dsgd *d)
 
     if (!d)
         return DSGD_OK;
-    segment_unpin(&d->seg, d->local);
-    atomic_store(&self(d)->applied, d->applied);
-    post_checksum(d);
-    if (atomic_load(&d->seg.h->run) == SEG_RUNNING)
-        post(d, SEG_EVENT_LEAVE, d->applied, 0, 0);
-    answer_end(d);
+    if (is_worker(d))
+        leave(d);
     if (d->has_helper) {
         atomic_store(&d->helper_stop, true);
         sys_futex_ring(&self(d)->reap);

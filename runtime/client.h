@@ -9,6 +9,10 @@
 #include "segment.h"
 #include "state.h"
 
+/* In place of a worker's index: the handle of a process that only carries its
+ * node's aggregator. */
+#define CLIENT_NO_WORKER UINT32_MAX
+
 /* A step in parts: see dsgd_claim. */
 struct client_work {
     bool shared;
@@ -26,7 +30,7 @@ struct client_work {
 
 struct dsgd {
     struct segment seg;
-    uint32_t local; /* index on this node */
+    uint32_t local; /* index on this node, or CLIENT_NO_WORKER */
     uint32_t rank, size, nodes;
     size_t grad_elems;
     enum dsgd_sampler sampler;
@@ -62,8 +66,8 @@ struct dsgd {
     struct dsgd_error error;
 };
 
-/* Make a handle for worker `local` of a mapped segment, which it takes over, as
- * it does agg.  Errors: DSGD_E_NOMEM; then both are still the caller's. */
+/* Make a handle for worker `local` of a mapped segment, or for none, with the
+ * aggregator alone.  It takes over the segment and agg.  Errors: DSGD_E_NOMEM; then both are still the caller's. */
 enum dsgd_err client_create(const struct dsgd_options *opt,
                             const struct segment *seg, uint32_t local,
                             struct aggregator *agg, struct dsgd **d,

@@ -84,6 +84,15 @@ enum dsgd_lr_scale {
     DSGD_LR_SCALE_SQRT = 2
 };
 
+/* Where a node's aggregator runs, among MPI ranks; under dsgd-run, in that. */
+enum dsgd_aggregator {
+    DSGD_AGGREGATOR_THREAD = 0,   /* a thread of the node's first rank */
+    DSGD_AGGREGATOR_DEDICATED = 1 /* that rank does nothing else: no worker */
+};
+
+/* dsgd_rank of a rank that is no worker. */
+#define DSGD_NO_RANK UINT32_MAX
+
 /* What a run is opened with; see dsgd_mpi_open for what must be the same on
  * every worker. */
 struct dsgd_options {
@@ -115,6 +124,7 @@ struct dsgd_options {
     size_t spread_bytes;   /* gradients at least so large are summed by all
                               nodes, each a part; smaller ones by node 0 */
     double hard_timeout_s; /* > 0: fixed; 0: from the observed run-times */
+    enum dsgd_aggregator aggregator; /* rank 0's counts */
 
     char checkpoint_dir[256];  /* "": no checkpoints.  %j, %u and %x stand for
                                  job, user and job name.  Rank 0's counts. */
@@ -185,9 +195,10 @@ enum dsgd_err dsgd_options_init(struct dsgd_options *opt,
  * ends this process.  Errors: DSGD_E_USAGE (a bad option, sizes that differ from
  * another worker's), DSGD_E_NOMEM, DSGD_E_NOSPACE (/dev/shm is full),
  * DSGD_E_NOMODEL, DSGD_E_LAUNCH (this is one of several tasks, which need MPI or
- * dsgd-run), DSGD_E_STATE (dsgd-run's memory is not open here, another process
- * is this worker, or the run is over), DSGD_E_FORMAT (it is not dsgd-run's
- * memory, or that of another version). */
+ * dsgd-run; or it is alone, and the aggregator is to be dedicated), DSGD_E_STATE
+ * (dsgd-run's memory is not open here, another process is this worker, or the
+ * run is over), DSGD_E_FORMAT (it is not dsgd-run's memory, or that of another
+ * version). */
 enum dsgd_err dsgd_open(const struct dsgd_options *opt, struct dsgd **d,
                         struct dsgd_error *err);
 
@@ -205,6 +216,8 @@ enum dsgd_err dsgd_register(struct dsgd *d, void *state, size_t bytes,
  *   step  out
  * The first call of a run that goes on from a checkpoint overwrites the
  * registered state; step->index is then above 1.
+ * Where this rank is no worker, see dsgd_mpi_open, it blocks until the run is
+ * over.
  * Returns DSGD_OK, DSGD_END when the run is over, or an error: DSGD_E_FORMAT
  * (the checkpoint has a registered state of another size).  Means that are
  * still missing then must have been taken with dsgd_next_mean. */
@@ -220,7 +233,7 @@ enum dsgd_err dsgd_poll(struct dsgd *d, uint64_t done, uint64_t total);
 /* The shared memory that holds this worker's gradient sum, to compute in place:
  * pass the same pointer to dsgd_reduce and nothing is copied.
  * Returns [grad_elems] floats, valid until dsgd_reduce, contents undefined; it
- * may be other memory in the next step. */
+ * may be other memory in the next step.  NULL where this rank is no worker. */
 float *dsgd_grad_buffer(struct dsgd *d);
 
 /* Hand over this step's gradient.
@@ -303,7 +316,8 @@ enum dsgd_err dsgd_checkpoint(struct dsgd *d, bool end);
  * checkpoint: start it again to go on); DSGD_E_MPI (it broke off). */
 enum dsgd_err dsgd_close(struct dsgd *d);
 
-/* This worker's number, the number of workers, and their node count. */
+/* This worker's number, or DSGD_NO_RANK; the number of workers; and their node
+ * count. */
 uint32_t dsgd_rank(const struct dsgd *d);
 uint32_t dsgd_size(const struct dsgd *d);
 uint32_t dsgd_nodes(const struct dsgd *d);

@@ -55,6 +55,7 @@
 #define DSGD_CHECKPOINT_STEPS   "DSGD_CHECKPOINT_STEPS"   /* every so many */
 #define DSGD_CHECKPOINT_MINUTES "DSGD_CHECKPOINT_MINUTES" /* … or so often */
 #define DSGD_CHECKPOINT_KEEP    "DSGD_CHECKPOINT_KEEP"    /* so many files */
+#define DSGD_AGGREGATOR         "DSGD_AGGREGATOR" /* thread | dedicated */
 #define DSGD_MODEX              "DSGD_MODEX"      /* auto | pmix | mpi */
 #define DSGD_CONF               "DSGD_CONF"       /* path of dsgd.conf */
 #define DSGD_RECORD_DIR         "DSGD_RECORD_DIR" /* where dsgd-report looks */

@@ -93,7 +93,7 @@ static enum dsgd_err share_segment(const struct place *p,
     enum dsgd_err rc = DSGD_OK;
 
     if (p->local_rank == 0)
-        rc = segment_create((uint32_t)p->local_size, opt->grad_elems, slot_bufs,
+        rc = segment_create(p->n_local, opt->grad_elems, slot_bufs,
                             opt->ring_bytes, seg, name, err);
     if (rc != DSGD_OK) {
         char host[64] = "", text[400];
@@ -116,6 +116,20 @@ static enum dsgd_err share_segment(const struct place *p,
     return rc;
 }
 
+/* The node's ranks that work are the last ones; the first may not. */
+static uint32_t local_worker(const struct place *p)
+{
+    uint32_t idle = (uint32_t)p->local_size - p->n_local;
+    uint32_t rank = (uint32_t)p->local_rank;
+
+    return rank < idle ? CLIENT_NO_WORKER : rank - idle;
+}
+
+static uint32_t worker_rank(const struct place *p)
+{
+    return local_worker(p) == CLIENT_NO_WORKER ? DSGD_NO_RANK : p->first_worker;
+}
+
 static enum dsgd_err start(const struct place *p,
                            const struct dsgd_options *opt,
                            const struct cutoff_spec *spec, struct dsgd *d,
@@ -123,8 +137,8 @@ static enum dsgd_err start(const struct place *p,
 {
     struct launch_node node;
 
-    d->rank = (uint32_t)p->rank;
-    d->size = (uint32_t)p->size;
+    d->rank = worker_rank(p);
+    d->size = p->n_workers;
     d->nodes = p->n_nodes;
     launch_this_node(&node);
     enum dsgd_err rc = mpi_node_history(p, opt, spec, &node, d->agg, err);
@@ -149,9 +163,7 @@ static enum dsgd_err open_placed(const struct place *p,
         rc = mpi_node_create(p, opt, &spec, &seg, comm, &agg, err);
     if (rc == DSGD_OK)
         rc = place_agree(
-            comm,
-            client_create(opt, &seg, (uint32_t)p->local_rank, agg, d, err),
-            err);
+            comm, client_create(opt, &seg, local_worker(p), agg, d, err), err);
     if (rc != DSGD_OK && !*d) {
         aggregator_destroy(agg);
         segment_detach(&seg);
@@ -162,6 +174,35 @@ static enum dsgd_err open_placed(const struct place *p,
         client_destroy(*d);
         *d = NULL;
     }
+    return rc;
+}
+
+static enum dsgd_err find_place(MPI_Comm comm, const struct dsgd_options *opt,
+                                struct place *place, struct dsgd_error *err)
+{
+    int aggregator = (int)opt->aggregator;
+    enum dsgd_err rc = place_make(comm, place, err);
+
+    if (rc != DSGD_OK)
+        return rc;
+    MPI_Bcast(&aggregator, 1, MPI_INT, 0, comm);
+    return place_ranks(place, (enum dsgd_aggregator)aggregator, err);
+}
+
+enum dsgd_err dsgd_mpi_rank(MPI_Comm comm, const struct dsgd_options *opt,
+                            uint32_t *rank, uint32_t *size,
+                            struct dsgd_error *err)
+{
+    struct place place;
+
+    if (dsgd_launched(rank, size))
+        return DSGD_OK;
+    enum dsgd_err rc = find_place(comm, opt, &place, err);
+    if (rc == DSGD_OK && rank)
+        *rank = worker_rank(&place);
+    if (rc == DSGD_OK && size)
+        *size = place.n_workers;
+    place_free(&place);
     return rc;
 }
 
@@ -195,9 +236,7 @@ enum dsgd_err dsgd_mpi_open(MPI_Comm comm, const struct dsgd_options *opt,
      * stuck rank never joins. */
     MPI_Comm_dup(comm, &dup);
     MPI_Comm_set_errhandler(dup, MPI_ERRORS_RETURN);
-    enum dsgd_err rc = place_make(dup, &place, err);
-    if (rc == DSGD_OK)
-        rc = place_ranks(&place, err);
+    enum dsgd_err rc = find_place(dup, opt, &place, err);
     if (rc == DSGD_OK)
         rc = open_placed(&place, opt, dup, d, err);
     place_free(&place);

@@ -113,16 +113,38 @@ static enum dsgd_err place_all(struct place *p, uint32_t count,
                                struct dsgd_error *err)
 {
     enum dsgd_err rc = number_workers(p, count, err);
-    uint32_t own = count * (uint32_t)p->local_size;
 
-    if (rc == DSGD_OK)
-        MPI_Allreduce(&own, &p->most_local, 1, MPI_UINT32_T, MPI_MAX, p->world);
-    return rc;
+    if (rc != DSGD_OK)
+        return rc;
+    MPI_Allreduce(&count, &p->n_local, 1, MPI_UINT32_T, MPI_SUM, p->local);
+    MPI_Allreduce(&p->n_local, &p->most_local, 1, MPI_UINT32_T, MPI_MAX,
+                  p->world);
+    return DSGD_OK;
 }
 
-enum dsgd_err place_ranks(struct place *p, struct dsgd_error *err)
+/* A node gives one rank for its aggregator, and needs another to work. */
+static enum dsgd_err check_spare(const struct place *p, struct dsgd_error *err)
 {
-    return place_all(p, 1, err);
+    char host[MPI_MAX_PROCESSOR_NAME] = "";
+    int length;
+
+    if (p->local_size > 1)
+        return DSGD_OK;
+    MPI_Get_processor_name(host, &length);
+    return error_set(err, DSGD_E_LAUNCH,
+                     "%.60s has one rank, and a dedicated aggregator takes the "
+                     "first of each node: start two or more a node, or set "
+                     "DSGD_AGGREGATOR=thread",
+                     host);
+}
+
+enum dsgd_err place_ranks(struct place *p, enum dsgd_aggregator aggregator,
+                          struct dsgd_error *err)
+{
+    if (aggregator != DSGD_AGGREGATOR_DEDICATED)
+        return place_all(p, 1, err);
+    enum dsgd_err rc = place_agree(p->world, check_spare(p, err), err);
+    return rc == DSGD_OK ? place_all(p, p->local_rank != 0, err) : rc;
 }
 
 enum dsgd_err place_workers(struct place *p, uint32_t n_local,

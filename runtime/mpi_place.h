@@ -13,8 +13,9 @@ struct place {
     int *leader;           /* [n_nodes] a node's first rank */
     uint32_t n_workers;    /* of the run */
     uint32_t *worker_node; /* [n_workers] */
-    uint32_t most_local;   /* workers of the node that has most */
-    uint32_t first_worker; /* of this node */
+    uint32_t n_local;      /* of this node */
+    uint32_t most_local;   /* of the node that has most */
+    uint32_t first_worker; /* of this rank, if it has any */
 };
 
 /* Look where the ranks are.  Nodes are numbered by their lowest rank.
@@ -24,8 +25,13 @@ enum dsgd_err place_make(MPI_Comm comm, struct place *p,
                          struct dsgd_error *err);
 void place_free(struct place *p);
 
-/* Every rank is a worker. */
-enum dsgd_err place_ranks(struct place *p, struct dsgd_error *err);
+/* Every rank is a worker; with dedicated aggregators, every rank that is not the
+ * first of its node.
+ *   aggregator  in  of rank 0
+ * Collective.  Errors: DSGD_E_LAUNCH (no rank of a node would be left),
+ * DSGD_E_NOMEM. */
+enum dsgd_err place_ranks(struct place *p, enum dsgd_aggregator aggregator,
+                          struct dsgd_error *err);
 
 /* Every rank is a node, and has n_local workers: those of the first node are
  * numbered first.  Collective. */

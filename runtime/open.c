@@ -7,7 +7,8 @@
 #include "launch.h"
 #include "run_attach.h"
 
-static enum dsgd_err check_alone(struct dsgd_error *err)
+static enum dsgd_err check_alone(const struct dsgd_options *opt,
+                                 struct dsgd_error *err)
 {
     const char *tasks = getenv("SLURM_STEP_NUM_TASKS");
     if (tasks && atol(tasks) > 1 && getenv("SLURM_PROCID"))
@@ -16,6 +17,11 @@ static enum dsgd_err check_alone(struct dsgd_error *err)
                          "would train alone; open with dsgd_mpi_open, or start "
                          "one dsgd-run a node, which starts the workers",
                          tasks);
+    if (opt->aggregator == DSGD_AGGREGATOR_DEDICATED)
+        return error_set(err, DSGD_E_LAUNCH,
+                         "dsgd_open: a run of one process has none to spare "
+                         "for a dedicated aggregator: set "
+                         "DSGD_AGGREGATOR=thread");
     return DSGD_OK;
 }
 
@@ -41,7 +47,7 @@ enum dsgd_err dsgd_open(const struct dsgd_options *opt, struct dsgd **d,
     *d = NULL;
     if (getenv(DSGD_RUN_FD))
         return run_attach(opt, d, err);
-    enum dsgd_err rc = check_alone(err);
+    enum dsgd_err rc = check_alone(opt, err);
     if (rc == DSGD_OK)
         rc = launch_check(opt, &spec, err);
     if (rc == DSGD_OK)

@@ -236,6 +236,17 @@ static enum dsgd_err read_timeout(const char *name, const char *value,
     return DSGD_OK;
 }
 
+static enum dsgd_err read_aggregator(const char *name, const char *value,
+                                     struct dsgd_options *opt,
+                                     struct dsgd_error *err)
+{
+    int number;
+    enum dsgd_err rc = read_word(name, value, "thread|dedicated", &number, err);
+    if (rc == DSGD_OK)
+        opt->aggregator = (enum dsgd_aggregator)number;
+    return rc;
+}
+
 static enum dsgd_err read_checkpoint_dir(const char *name, const char *value,
                                          struct dsgd_options *opt,
                                          struct dsgd_error *err)
@@ -316,6 +327,7 @@ static const struct setting settings[] = {
     {"CheckpointMinutes", NULL, DSGD_CHECKPOINT_MINUTES, NULL,
      read_checkpoint_minutes},
     {"CheckpointKeep", NULL, DSGD_CHECKPOINT_KEEP, NULL, read_checkpoint_keep},
+    {"Aggregator", NULL, DSGD_AGGREGATOR, NULL, read_aggregator},
 };
 enum { N_SETTINGS = sizeof settings / sizeof settings[0] };
 

@@ -1,13 +1,12 @@
 #include "record_status.h"
 
-#include <fcntl.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
+
+#include "atomic_file.h"
 
 bool record_status_path(const char *record, char *out, size_t size)
 {
@@ -28,7 +27,8 @@ static double finite_or_0(double value)
 
 void record_status_write(const char *path, const struct record_status *s)
 {
-    char temporary[PATH_MAX + 8], line[512];
+    struct atomic_file f;
+    char line[512];
     int n = snprintf(
         line, sizeof line,
         "{\"schema\":1,\"unix_s\":%.3f,\"step\":%" PRIu64 ",\"epoch\":%" PRIu64
@@ -40,14 +40,8 @@ void record_status_write(const char *path, const struct record_status *s)
 
     if (n < 0 || (size_t)n >= sizeof line)
         return;
-    snprintf(temporary, sizeof temporary, "%s.new", path);
-    int fd =
-        open(temporary,
-             O_CREAT | O_TRUNC | O_WRONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK,
-             S_IRUSR | S_IWUSR);
-    if (fd < 0)
+    if (atomic_file_begin(&f, path, S_IRUSR | S_IWUSR, 0, NULL) != DSGD_OK)
         return;
-    bool good = write(fd, line, (size_t)n) == n;
-    if (close(fd) != 0 || !good || rename(temporary, path) != 0)
-        unlink(temporary);
+    atomic_file_write(&f, line, (size_t)n);
+    atomic_file_end(&f, NULL);
 }

@@ -68,20 +68,11 @@ static enum dsgd_err find_place(struct run_node *n, struct dsgd_error *err)
     return rc;
 }
 
-static uint32_t count_local(const struct place *p)
-{
-    uint32_t count = 0;
-
-    for (uint32_t w = 0; w < p->n_workers; w++)
-        count += p->worker_node[w] == p->node;
-    return count;
-}
-
 static enum dsgd_err start_team(struct run_node *n, struct dsgd_error *err)
 {
     struct dsgd_error warning;
     struct run_box_place place = {.first_rank = n->place.first_worker,
-                                  .n_local = count_local(&n->place),
+                                  .n_local = n->place.n_local,
                                   .size = n->place.n_workers,
                                   .nodes = n->place.n_nodes};
     enum dsgd_err rc = run_box_create(&place, &n->box_fd, &n->box, err);

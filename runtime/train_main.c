@@ -20,9 +20,10 @@ struct worker {
     struct train_options opt;
     struct train_job job;
     struct dsgd_options run;
-    struct train_report *report; /* of rank 0 */
+    struct train_report *report; /* of worker 0 */
     size_t threads;
     int rank;
+    bool first;    /* worker 0, which speaks for all */
     bool launched; /* by dsgd-run: there is no MPI here */
 };
 
@@ -64,14 +65,12 @@ static enum dsgd_err prepare(struct worker *w, struct dsgd_error *err)
     w->threads = train_blas_threads();
     enum dsgd_err rc = train_blas_check(train_gemm, err);
     if (rc == DSGD_OK)
-        rc = dsgd_options_init(&w->run, err);
-    if (rc == DSGD_OK)
-        rc = train_job_prepare(&w->opt, w->rank == 0, &w->job, err);
+        rc = train_job_prepare(&w->opt, w->first, &w->job, err);
     if (rc == DSGD_OK) {
         train_job_options(&w->job, &w->run);
         w->run.warn = warn;
         w->run.note = note;
-        if (w->rank == 0)
+        if (w->first)
             rc = train_report_open(&w->opt, &w->job.schedule, &w->report, err);
     }
     return rc;
@@ -130,7 +129,7 @@ static enum dsgd_err work(struct worker *w, struct dsgd *d,
         rc =
             error_set(err, closed,
                       "rank %d: the run could not be closed in order", w->rank);
-        if (w->rank != 0) /* which speaks for itself, below */
+        if (!w->first) /* which speaks for itself, below */
             complain(err);
     }
     return rc;
@@ -145,6 +144,20 @@ static void find_rank(struct worker *w)
         w->rank = (int)rank;
     else
         MPI_Comm_rank(MPI_COMM_WORLD, &w->rank);
+    w->first = w->rank == 0;
+}
+
+/* With dedicated aggregators, worker 0 is another rank. */
+static enum dsgd_err find_worker(struct worker *w, struct dsgd_error *err)
+{
+    uint32_t number;
+    enum dsgd_err rc = agree(w, dsgd_options_init(&w->run, err), err);
+
+    if (rc == DSGD_OK)
+        rc = dsgd_mpi_rank(MPI_COMM_WORLD, &w->run, &number, NULL, err);
+    if (rc == DSGD_OK)
+        w->first = number == 0;
+    return rc;
 }
 
 /* Of what all find wrong one speaks. */
@@ -157,7 +170,7 @@ static void complain_first(const struct worker *w, enum dsgd_err rc,
 
     if (local && strcmp(local, "0") != 0)
         sleep(1); /* dsgd-run ends the node's workers with the first */
-    if (each || w->rank == 0)
+    if (each || w->first)
         complain(err);
 }
 
@@ -166,7 +179,9 @@ static enum dsgd_err run(struct worker *w, struct dsgd_error *err)
     struct dsgd *d;
 
     find_rank(w);
-    enum dsgd_err rc = agree(w, prepare(w, err), err);
+    enum dsgd_err rc = find_worker(w, err);
+    if (rc == DSGD_OK)
+        rc = agree(w, prepare(w, err), err);
     if (rc == DSGD_OK)
         rc = dsgd_mpi_open(MPI_COMM_WORLD, &w->run, &d, err);
     if (rc == DSGD_OK)

@@ -324,7 +324,7 @@ int main(int argc, char **argv)
     if (rc != DSGD_END)
         MPI_Abort(MPI_COMM_WORLD, fail("train", dsgd_error_text(d), rc));
     dsgd_progress(d, &progress);
-    if (!p.quiet || dsgd_rank(d) == 0)
+    if (dsgd_rank(d) == 0 || (!p.quiet && dsgd_rank(d) != DSGD_NO_RANK))
         printf(
             "rank %u state %016llx\n", dsgd_rank(d),
             (unsigned long long)checksum(v.state, p.floats * sizeof *v.state));

@@ -59,7 +59,7 @@ begin:
     do /* wait_for_start */
     ::  bell = worker_bell;
         if
-        :: started > applied -> break
+        :: started > applied || published > applied -> break
         :: else
         fi;
         if

@@ -27,6 +27,32 @@ static void run(struct guard *g, struct rng *r, const double *rate, int steps,
     }
 }
 
+/* How often another is followed in so many steps in which it takes 1 % less
+ * time, give or take 1 % / ratio in turn: ratio sqrt(steps) standard errors. */
+static int take_overs(int steps, double ratio)
+{
+    const double count[N] = {10, 10, 10};
+    struct guard *g;
+    int followed = 0;
+
+    guard_create(N, MODEL, FULL, &g, NULL);
+    for (int t = 0; t < steps; t++) {
+        double change = .01 * (1 + (t % 2 ? 1 : -1) / ratio);
+        double time_s[N] = {1.2, 1, 1 - change};
+        followed += guard_pick(g) == OTHER;
+        guard_score(g, count, time_s);
+    }
+    followed += guard_pick(g) == OTHER;
+    guard_free(g);
+    return followed;
+}
+
+static void first_steps(void)
+{
+    ok(take_overs(20, .42) > 0, "1.9 standard errors are enough at first");
+    is_int(take_overs(100, .2), 0, "2.0 are not later on");
+}
+
 static void follow(void)
 {
     const double good[N] = {8, 10, 9.5}, better[N] = {8, 10, 10.6},
@@ -137,6 +163,7 @@ static void simple(void)
 int main(void)
 {
     follow();
+    first_steps();
     refused();
     carry();
     simple();

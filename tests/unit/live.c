@@ -318,7 +318,7 @@ static void table(void)
     for (size_t j = 0; j < 40; j += 7) {
         for (size_t q = 0; q < t->cols; q++) {
             for (size_t i = 0; i < G * M; i++) {
-                double s = live_table_at(t, j, q)[i];
+                double s = live_table_at(t, j, i / LIVE_WIDE, q)[i % LIVE_WIDE];
                 double r = exp(ref_log(j, i / M, i % M, t->tau_s[q], false));
                 worst = fmax(worst, fabs(s / r - 1));
             }

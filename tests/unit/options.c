@@ -30,6 +30,7 @@ static void clear(void)
     unsetenv(DSGD_RING_BYTES);
     unsetenv(DSGD_SPREAD_BYTES);
     unsetenv(DSGD_HARD_TIMEOUT);
+    unsetenv(DSGD_AGGREGATOR);
     setenv(DSGD_CONF, conf_path, 1);
 }
 
@@ -92,6 +93,22 @@ static void precedence(void)
     clear();
 }
 
+static void aggregator(void)
+{
+    struct dsgd_options opt;
+
+    conf("");
+    dsgd_options_init(&opt, NULL);
+    is_int(opt.aggregator, DSGD_AGGREGATOR_THREAD, "no rank to spare");
+    conf("Aggregator=dedicated\n");
+    dsgd_options_init(&opt, NULL);
+    is_int(opt.aggregator, DSGD_AGGREGATOR_DEDICATED, "a site's choice");
+    setenv(DSGD_AGGREGATOR, "thread", 1);
+    dsgd_options_init(&opt, NULL);
+    is_int(opt.aggregator, DSGD_AGGREGATOR_THREAD, "a user's over it");
+    clear();
+}
+
 static void refused(const char *name, const char *value, const char *part)
 {
     struct dsgd_options opt;
@@ -138,6 +155,7 @@ static void bad(void)
     refused(DSGD_PARTS, "0", "DSGD_PARTS: a batch has at least 1 part");
     refused(DSGD_PARTS, "65537", "not a whole number from 0 to 65536");
     refused(DSGD_RING_BYTES, "64M", "DSGD_RING_BYTES: \"64M\"");
+    refused(DSGD_AGGREGATOR, "process", "is none of thread|dedicated");
     refused(DSGD_HARD_TIMEOUT, "nan", "not a number of seconds");
     memset(wide, 'x', sizeof wide - 1);
     wide[sizeof wide - 1] = '\0';
@@ -176,6 +194,7 @@ int main(void)
     close(fd);
     clear();
     precedence();
+    aggregator();
     bad();
     telemetry();
     unlink(conf_path);

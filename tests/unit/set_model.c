@@ -272,23 +272,23 @@ static void test_filter(void)
     double *slow = set_filter_state(f, &size), *fast = slow + 2;
     double *age = slow + 10;
     for (size_t i = 0; i < 20; i++)
-        set_filter_update(f, y, status);
+        set_filter_update(f, y, status, NULL);
     near(fast[1], 2, 1e-9, "a slow worker is known");
     status[1] = TIMING_NONE;
     double before = slow[1];
     for (size_t i = 0; i < 20; i++)
-        set_filter_update(f, y, status);
+        set_filter_update(f, y, status, NULL);
     ok(fast[1] == 2 && slow[1] == before, "and stays where it was");
     near(age[1], 20, 0, "its age grows");
     status[1] = TIMING_CENSORED;
     y[1] = .5f;
     for (size_t i = 0; i < 60; i++)
-        set_filter_update(f, y, status);
+        set_filter_update(f, y, status, NULL);
     ok(fast[1] < .8 && fast[1] > .5,
        "cut again and again it nears three deviations beyond the cut");
     y[1] = 3;
     for (size_t i = 0; i < 30; i++)
-        set_filter_update(f, y, status);
+        set_filter_update(f, y, status, NULL);
     ok(fast[1] > 3, "a bound above what it was pulls it up");
     ok(set_filter_valid(f, slow), "its state is valid");
     fast[0] = NAN;

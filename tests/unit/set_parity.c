@@ -161,7 +161,7 @@ static void test_filter(const uint32_t *node, size_t steps)
         keep(in, "node", t);
         keep(anchor, "anchor", t);
         keep(log_sd, "log_sd", t);
-        set_filter_update(f, seen, status);
+        set_filter_update(f, seen, status, NULL);
         check_filter(f, WORKERS, t);
     }
     set_filter_free(f);
@@ -194,6 +194,7 @@ static void test_model(const uint32_t *node, size_t steps)
     if (!ok(timing_create(model, WORKERS, NODES, node, &t, NULL) == DSGD_OK,
             "at work"))
         return;
+    set_timing_truncate(t);
     for (size_t i = 0; i < steps; i++) {
         read_step(i, &telemetry, &y, &seen, status);
         const struct predictive *p = timing_predict(t, telemetry);

@@ -1,6 +1,7 @@
 /* A node's whole run in one process, its workers as threads of one mapping:
  * what the thread sanitizer can look at (check-tsan).  One worker is slow, one
- * stops looking for a while and falls out of the ring. */
+ * stops looking for a while and falls out of the ring.  The aggregator goes with
+ * worker 0, or with a handle that has no worker. */
 #include <pthread.h>
 #include <unistd.h>
 
@@ -25,6 +26,7 @@ enum {
 struct team {
     struct dsgd_options opt;
     struct dsgd *d[WORKERS];
+    struct dsgd *dedicated; /* NULL: worker 0 carries the aggregator */
     float state[WORKERS][ELEMS];
     enum dsgd_err rc[WORKERS];
     bool resynced[WORKERS];
@@ -100,7 +102,29 @@ static void *work(void *argument)
     return NULL;
 }
 
-static bool open_team(struct team *t, struct segment *seg)
+static bool open_worker(struct team *t, struct segment *seg, uint32_t w,
+                        struct aggregator *agg)
+{
+    if (client_create(&t->opt, seg, w, agg, &t->d[w], NULL) != DSGD_OK)
+        return false;
+    t->d[w]->rank = w;
+    t->d[w]->size = WORKERS;
+    return dsgd_register(t->d[w], t->state[w], sizeof t->state[w], NULL) ==
+           DSGD_OK;
+}
+
+static bool open_dedicated(struct team *t, struct segment *seg,
+                           struct aggregator *agg)
+{
+    static float state[ELEMS];
+
+    return client_create(&t->opt, seg, CLIENT_NO_WORKER, agg, &t->dedicated,
+                         NULL) == DSGD_OK &&
+           dsgd_register(t->dedicated, state, sizeof state, NULL) == DSGD_OK &&
+           client_start(t->dedicated, NULL, NULL) == DSGD_OK;
+}
+
+static bool open_team(struct team *t, struct segment *seg, bool dedicated)
 {
     static const uint32_t worker_node[WORKERS] = {0};
     char name[SEGMENT_NAME];
@@ -121,14 +145,11 @@ static bool open_team(struct team *t, struct segment *seg)
     segment_unlink(name);
     if (aggregator_create(&config, &agg, NULL) != DSGD_OK)
         return false;
+    if (dedicated && !open_dedicated(t, seg, agg))
+        return false;
     for (uint32_t w = 0; w < WORKERS; w++) {
-        if (client_create(&t->opt, seg, w, w ? NULL : agg, &t->d[w], NULL) !=
-                DSGD_OK ||
-            dsgd_register(t->d[w], t->state[w], sizeof t->state[w], NULL) !=
-                DSGD_OK)
+        if (!open_worker(t, seg, w, w || dedicated ? NULL : agg))
             return false;
-        t->d[w]->rank = w;
-        t->d[w]->size = WORKERS;
     }
     for (uint32_t w = 0; w < WORKERS; w++) {
         if (client_start(t->d[w], NULL, NULL) != DSGD_OK)
@@ -143,37 +164,76 @@ static void *leave(void *argument)
     return NULL;
 }
 
-static void run(const char *name, const char *cutoff, enum dsgd_late late)
+/* What a handle without a worker says, before the run and after it. */
+static void call_early(struct dsgd *d)
 {
-    static struct team t;
-    struct segment seg;
+    struct dsgd_mean mean;
+    float grad[ELEMS] = {0};
+
+    ok(!dsgd_grad_buffer(d), "no worker: no memory for a gradient");
+    is_int(dsgd_poll(d, 0, 1), DSGD_ABANDON, "nothing to compute");
+    is_int(dsgd_reduce(d, grad, ELEMS, 1), DSGD_E_STATE, "nothing to give");
+    is_int(dsgd_next_mean(d, &mean), DSGD_UP_TO_DATE, "nothing to apply");
+}
+
+static void carry(struct dsgd *d)
+{
+    struct dsgd_step step;
+    struct dsgd_mean mean;
+
+    is_int(dsgd_step_begin(d, &step), DSGD_END, "the end");
+    is_int(dsgd_next_mean(d, &mean), DSGD_END, "which stays");
+    is_int(dsgd_close(d), DSGD_OK, "closed");
+}
+
+static void set_options(struct dsgd_options *opt, const char *cutoff,
+                        enum dsgd_late late)
+{
+    dsgd_options_init(opt, NULL);
+    snprintf(opt->cutoff, sizeof opt->cutoff, "%s", cutoff);
+    opt->grad_elems = ELEMS;
+    opt->n_samples = SAMPLES;
+    opt->batch = BATCH;
+    opt->epochs = EPOCHS;
+    opt->ring_bytes = 0;
+    opt->polls = true;
+    opt->late = late;
+    opt->warn = NULL;
+}
+
+static void train(struct team *t)
+{
     pthread_t thread[WORKERS];
     struct member member[WORKERS];
-    bool ended = true, alike = true;
 
-    t = (struct team){0};
-    dsgd_options_init(&t.opt, NULL);
-    snprintf(t.opt.cutoff, sizeof t.opt.cutoff, "%s", cutoff);
-    t.opt.grad_elems = ELEMS;
-    t.opt.n_samples = SAMPLES;
-    t.opt.batch = BATCH;
-    t.opt.epochs = EPOCHS;
-    t.opt.ring_bytes = 0;
-    t.opt.polls = true;
-    t.opt.late = late;
-    t.opt.warn = NULL;
-    if (!ok(open_team(&t, &seg), "%s: opens", name))
-        return;
+    if (t->dedicated)
+        call_early(t->dedicated);
     for (uint32_t w = 0; w < WORKERS; w++) {
-        member[w] = (struct member){&t, w};
+        member[w] = (struct member){t, w};
         pthread_create(&thread[w], NULL, work, &member[w]);
     }
     for (uint32_t w = 0; w < WORKERS; w++)
         pthread_join(thread[w], NULL);
     for (uint32_t w = 0; w < WORKERS; w++)
-        pthread_create(&thread[w], NULL, leave, t.d[w]);
+        pthread_create(&thread[w], NULL, leave, t->d[w]);
+    if (t->dedicated)
+        carry(t->dedicated);
     for (uint32_t w = 0; w < WORKERS; w++)
         pthread_join(thread[w], NULL);
+}
+
+static void run(const char *name, const char *cutoff, enum dsgd_late late,
+                bool dedicated)
+{
+    static struct team t;
+    struct segment seg;
+    bool ended = true, alike = true;
+
+    t = (struct team){0};
+    set_options(&t.opt, cutoff, late);
+    if (!ok(open_team(&t, &seg, dedicated), "%s: opens", name))
+        return;
+    train(&t);
     for (uint32_t w = 0; w < WORKERS; w++) {
         ended = ended && t.rc[w] == DSGD_END;
         alike = alike && memcmp(t.state[w], t.state[0], sizeof t.state[0]) == 0;
@@ -191,9 +251,10 @@ static void run(const char *name, const char *cutoff, enum dsgd_late late)
 int main(void)
 {
     setenv("DSGD_CONF", "/dev/null", 1);
-    run("full", "full", DSGD_LATE_REQUEUE);
-    run("static", "static:3", DSGD_LATE_REQUEUE);
-    run("drop", "static:3", DSGD_LATE_DROP);
-    run("carry", "static:3", DSGD_LATE_CARRY);
+    run("full", "full", DSGD_LATE_REQUEUE, false);
+    run("static", "static:3", DSGD_LATE_REQUEUE, false);
+    run("drop", "static:3", DSGD_LATE_DROP, false);
+    run("carry", "static:3", DSGD_LATE_CARRY, false);
+    run("dedicated", "static:3", DSGD_LATE_REQUEUE, true);
     return done();
 }
