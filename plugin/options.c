@@ -10,6 +10,7 @@
 
 enum {
     MAX_COUNT = 1000000000,
+    MAX_PARTS = 65536,
     MAX_PATH_BYTES = 256, /* the runtime's, final zero included */
     MAX_WINDOW_MS = 1000,
     DEFAULT_WINDOW_MS = 20
@@ -25,6 +26,8 @@ static const char *const names[N_OPTIONS] = {
     [OPTION_LR_SCALE] = "dsgd-lr-scale",
     [OPTION_MAX_CUTS] = "dsgd-max-cuts",
     [OPTION_MAX_CUT_SHARE] = "dsgd-max-cut-share",
+    [OPTION_WORK] = "dsgd-work",
+    [OPTION_PARTS] = "dsgd-parts",
 };
 
 const char *option_name(enum option_id id)
@@ -161,6 +164,19 @@ static bool check_max_cuts(const char *name, const char *text,
                 "a whole number; 0 means no limit");
 }
 
+static bool check_parts(const char *name, const char *text,
+                        struct option_fault *fault)
+{
+    long count;
+
+    if (read_count(text, MAX_PARTS, &count) && count >= 1)
+        return true;
+    return fail(fault, name, text,
+                ": give the parts that a batch is cut in, a whole number from "
+                "1 to %d",
+                MAX_PARTS);
+}
+
 static bool check_percent(const char *name, const char *text,
                           struct option_fault *fault)
 {
@@ -209,6 +225,10 @@ bool option_check(enum option_id id, const char *name, const char *text,
         return check_max_cuts(name, text, fault);
     case OPTION_MAX_CUT_SHARE:
         return check_percent(name, text, fault);
+    case OPTION_WORK:
+        return check_word(name, text, "own|shared", fault);
+    case OPTION_PARTS:
+        return check_parts(name, text, fault);
     }
     return fail(fault, name, text, ": not an option");
 }
@@ -286,7 +306,7 @@ static bool read_arg(const char *text, struct plugin_args *args,
     return fail(fault, "plugstack.conf", text,
                 " is none of cutoff=MODE, min=N, model=FILE, record=DIR|off, "
                 "late=, partial=, lr_scale=, max_cuts=N, max_cut_share=P%%, "
-                "record_dir=DIR, window_ms=N");
+                "work=own|shared, parts=N, record_dir=DIR, window_ms=N");
 }
 
 bool plugin_args_read(int argc, char *const *argv, struct plugin_args *args,

@@ -15,11 +15,13 @@ enum option_id {
     OPTION_PARTIAL,
     OPTION_LR_SCALE,
     OPTION_MAX_CUTS,
-    OPTION_MAX_CUT_SHARE
+    OPTION_MAX_CUT_SHARE,
+    OPTION_WORK,
+    OPTION_PARTS
 };
 
 enum {
-    N_OPTIONS = OPTION_MAX_CUT_SHARE + 1,
+    N_OPTIONS = OPTION_PARTS + 1,
     OPTION_BYTES = 264,    /* "replay:" and a path of 255 bytes */
     RECORD_DIR_BYTES = 192 /* leaves room for a user's name in 256 */
 };

@@ -75,6 +75,11 @@ static struct spank_option options[N_OPTIONS] = {
     {"dsgd-max-cut-share", "P%",
      "[dsgd] cut no worker in more than P% of its steps", 1,
      OPTION_MAX_CUT_SHARE, take_option},
+    {"dsgd-work", "MODE",
+     "[dsgd] who computes a step's parts: own (each its share), shared", 1,
+     OPTION_WORK, take_option},
+    {"dsgd-parts", "N", "[dsgd] parts of a batch", 1, OPTION_PARTS,
+     take_option},
 };
 
 /* Called once or more for each option, by Slurm, with NULL or "" for an empty
@@ -265,6 +270,8 @@ static void hand_options(spank_t spank, struct option_fault *fault)
                              DSGD_LAUNCH_DEFAULT_MAX_CUTS},
         [OPTION_MAX_CUT_SHARE] = {DSGD_LAUNCH_MAX_CUT_SHARE,
                                   DSGD_LAUNCH_DEFAULT_MAX_CUT_SHARE},
+        [OPTION_WORK] = {DSGD_LAUNCH_WORK, DSGD_LAUNCH_DEFAULT_WORK},
+        [OPTION_PARTS] = {DSGD_LAUNCH_PARTS, DSGD_LAUNCH_DEFAULT_PARTS},
     };
 
     hand(spank, DSGD_LAUNCH_VERSION, "1", fault);

@@ -14,7 +14,7 @@
 #include "exchange.h"
 #include "message.h"
 #include "node_load.h"
-#include "state_transfer.h"
+#include "state_giver.h"
 #include "sys.h"
 #include "timing.h"
 
@@ -59,11 +59,8 @@ struct aggregator {
     struct state_receiver incoming;
     struct state_copy state; /* what this aggregator announced */
     bool wants_state;
-    uint64_t seen_state;  /* announced when a worker was last behind */
-    bool gives_state;     /* to the coordinator */
-    uint64_t gives_least; /* … of that step or a later one */
-    double ask_s;         /* own clock, when a worker is asked again */
-    struct state_sender outgoing;
+    uint64_t seen_state;      /* announced when a worker was last behind */
+    struct state_giver giver; /* to the coordinator */
     uint64_t resumed; /* the step after which a checkpoint is announced */
     uint32_t request; /* of workers, to be passed on */
 
@@ -83,7 +80,7 @@ void aggregator_destroy(struct aggregator *a)
     node_destroy(a->node);
     node_load_free(a->load);
     state_drop(&a->incoming.copy);
-    state_drop(&a->outgoing.copy);
+    state_drop(&a->giver.sender.copy);
     state_drop(&a->state);
     free(a->events);
     free(a->show_shares);
@@ -100,7 +97,7 @@ enum dsgd_err aggregator_create(struct aggregator_config *config,
     *out = NULL;
     if (!a)
         return error_set(err, DSGD_E_NOMEM, "aggregator: no memory");
-    a->incoming.copy.fd = a->outgoing.copy.fd = a->state.fd = -1;
+    a->incoming.copy.fd = a->giver.sender.copy.fd = a->state.fd = -1;
     a->h = config->seg->h;
     a->index = config->node_index;
     own_clock_init(&a->clock);
@@ -199,6 +196,15 @@ static void find_state(struct aggregator *a, const struct msg_event *e)
         a->wants_state = true;
 }
 
+/* Answer REVOKE, once all that was accepted before was told. */
+static void send_return(struct aggregator *a)
+{
+    struct msg m;
+
+    if (node_return(a->node, &m) && send(a, &m, NULL, 0))
+        node_returned(a->node);
+}
+
 /* Pass the workers' events on.  What can't be sent stays where it is. */
 static bool pump_events(struct aggregator *a, double now_s)
 {
@@ -213,9 +219,12 @@ static bool pump_events(struct aggregator *a, double now_s)
             a->wants_state = false;
         did = true;
     }
+    bool all = a->n_events < EVENTS;
     uint64_t published = node_published(a->node);
-    if (!a->n_events && (a->c || a->told == published))
+    if (!a->n_events && (a->c || a->told == published)) {
+        send_return(a);
         return did;
+    }
     if (a->c) {
         coordinator_events(a->c, 0, a->events, a->n_events, now_s);
         a->n_events = 0;
@@ -226,6 +235,8 @@ static bool pump_events(struct aggregator *a, double now_s)
     if (send(a, &m, a->events, a->n_events * sizeof *a->events)) {
         a->n_events = 0;
         a->told = published;
+        if (all)
+            send_return(a);
     }
     return did;
 }
@@ -356,30 +367,6 @@ static void on_state(struct aggregator *a, uint32_t node, const struct msg *m,
     sys_futex_ring(&a->h->worker_bell);
 }
 
-/* The coordinator's node has no state that serves: give it one of this node's. */
-static bool pump_state(struct aggregator *a, double now_s)
-{
-    const double again_s = .1;
-    const struct seg_state *box = node_state_box(a->node);
-    struct state_sender *s = &a->outgoing;
-    uint64_t announced = atomic_load(&box->step);
-
-    if (!a->gives_state || a->ended || !a->t->ops->bulk_idle(a->t, 0))
-        return false;
-    if (s->copy.fd < 0 &&
-        (announced <= a->gives_least ||
-         !node_state_serves(a->node, announced - 1) ||
-         state_open(box, SIZE_MAX, &s->copy, &s->step, NULL) != DSGD_OK)) {
-        if (now_s >= a->ask_s)
-            node_ask_state(a->node, a->gives_least);
-        a->ask_s = fmax(a->ask_s, now_s + again_s);
-        return false;
-    }
-    if (state_send(s, a->t, 0, node_grad_elems(a->node) * sizeof(float)))
-        a->gives_state = false;
-    return true;
-}
-
 /* What other nodes say to the coordinator. */
 static void on_coordinator(struct aggregator *a, uint32_t node,
                            const struct msg *m, const void *body, size_t bytes)
@@ -400,6 +387,9 @@ static void on_coordinator(struct aggregator *a, uint32_t node,
         break;
     case MSG_REQUEST:
         checkpoints_request(a->c, m->flags);
+        break;
+    case MSG_RETURN:
+        coordinator_returned(a->c, node, m->step, m->u.pool.tokens, now_s);
         break;
     case MSG_STATE:
         on_state(a, node, m, body, bytes);
@@ -440,6 +430,11 @@ static void on_message(void *context, uint32_t node, const struct msg *m,
         if (bytes == node_size(a->node) * sizeof(struct msg_share))
             node_start(a->node, m->step, body);
         break;
+    case MSG_POOL:
+    case MSG_TOKENS:
+    case MSG_REVOKE:
+        node_message(a->node, m, body, bytes);
+        break;
     case MSG_LATEST:
         if (bytes == node_size(a->node) * sizeof(float))
             node_latest(a->node, m->step, body);
@@ -451,8 +446,8 @@ static void on_message(void *context, uint32_t node, const struct msg *m,
         on_state(a, node, m, body, bytes);
         break;
     case MSG_GIVE:
-        a->gives_state = true;
-        a->gives_least = m->step;
+        a->giver.asked = true;
+        a->giver.least = m->step;
         break;
     case MSG_END:
         a->hard_timeout_s = m->u.end.hard_timeout_s;
@@ -558,8 +553,8 @@ static void *run(void *argument)
         pump_request(a);
         if (a->c)
             did = coordinator_tick(a->c, own_clock_s(&a->clock)) || did;
-        else
-            did = pump_state(a, now_s) || did;
+        else if (!a->ended)
+            did = state_giver_pump(&a->giver, a->node, a->t, now_s) || did;
         if (a->x)
             did = exchange_pump(a->x) || did;
         did = show(a) || did;

@@ -6,6 +6,7 @@
 
 #include "chunks.h"
 #include "error.h"
+#include "launch.h"
 #include "preempt.h"
 #include "sys.h"
 
@@ -22,7 +23,7 @@ static bool is_worker(const struct dsgd *d)
     return d->local != CLIENT_NO_WORKER;
 }
 
-static void sign_of_life(struct dsgd *d)
+void client_sign_of_life(struct dsgd *d)
 {
     atomic_store_explicit(&self(d)->life_ns, sys_now_ns(),
                           memory_order_relaxed);
@@ -35,7 +36,7 @@ static void take_place(struct dsgd *d)
     atomic_store(&self(d)->exit, SEG_EXIT_NONE);
     segment_join(&d->seg, d->local);
     atomic_store(&self(d)->pid, (int32_t)getpid());
-    sign_of_life(d);
+    client_sign_of_life(d);
 }
 
 enum dsgd_err client_create(const struct dsgd_options *opt,
@@ -53,6 +54,8 @@ enum dsgd_err client_create(const struct dsgd_options *opt,
     d->size = d->nodes = 1;
     d->grad_elems = opt->grad_elems;
     d->sampler = opt->sampler;
+    d->work.shared = opt->work == DSGD_WORK_SHARED;
+    d->work.per_part = launch_part(opt);
     d->copy.fd = d->checkpoint.fd = -1;
     d->has_checkpoints = *opt->checkpoint_dir != '\0';
     d->watches = d->has_checkpoints && opt->checkpoint_signals;
@@ -257,8 +260,7 @@ static bool may_begin(const struct dsgd *d, uint64_t step)
            published >= d->hold_step;
 }
 
-/* Sleep until the bell rings, unless there is a sum to help with. */
-static void wait_bell(struct dsgd *d, uint32_t seen, uint64_t timeout_ns)
+void client_wait_bell(struct dsgd *d, uint32_t seen, uint64_t timeout_ns)
 {
     _Atomic uint32_t *bell = &d->seg.h->worker_bell;
 
@@ -282,7 +284,7 @@ static enum dsgd_err wait_for_start(struct dsgd *d, uint64_t step)
         if (!told)
             post(d, SEG_EVENT_READY, step, 0, 0);
         told = true;
-        wait_bell(d, bell, UINT64_MAX);
+        client_wait_bell(d, bell, UINT64_MAX);
     }
 }
 
@@ -343,6 +345,7 @@ enum dsgd_err dsgd_step_begin(struct dsgd *d, struct dsgd_step *step)
         atomic_load(&d->seg.h->published) > d->applied || !read_share(d, &s);
     if (d->stale || sits_out(d, s.index))
         s.n_samples = 0;
+    d->first_sample = s.first_sample;
     d->share = s.n_samples;
     d->step = s.index;
     d->begin_ns = sys_now_ns();
@@ -351,7 +354,7 @@ enum dsgd_err dsgd_step_begin(struct dsgd *d, struct dsgd_step *step)
     if (!d->stale)
         post(d, SEG_EVENT_BEGIN, s.index, 0, 0);
     else
-        sign_of_life(d);
+        client_sign_of_life(d);
     *step = s;
     return DSGD_OK;
 }
@@ -364,7 +367,7 @@ enum dsgd_err dsgd_poll(struct dsgd *d, uint64_t done, uint64_t total)
     atomic_store_explicit(&worker->done, (uint32_t)done, memory_order_relaxed);
     atomic_store_explicit(&worker->total, (uint32_t)total,
                           memory_order_relaxed);
-    sign_of_life(d);
+    client_sign_of_life(d);
     if (atomic_load(&d->seg.h->published) >= d->step ||
         atomic_load(&d->seg.h->run) != SEG_RUNNING)
         return done < total ? DSGD_ABANDON : DSGD_GO_ON;
@@ -411,6 +414,11 @@ enum dsgd_err dsgd_reduce(struct dsgd *d, const float *grad, size_t n,
     if (!d->step)
         return error_set(&d->error, DSGD_E_STATE,
                          "dsgd_reduce: no step was begun");
+    if (d->work.shared)
+        return error_set(&d->error, DSGD_E_STATE,
+                         "dsgd_reduce: the run shares its work, which the "
+                         "program must ask for with dsgd_claim: run it with "
+                         "--dsgd-work=own");
     if (n != d->grad_elems)
         return error_set(&d->error, DSGD_E_RANGE,
                          "dsgd_reduce: %zu floats, and the run was opened with "
@@ -502,7 +510,7 @@ enum dsgd_err dsgd_next_mean(struct dsgd *d, struct dsgd_mean *mean)
         if (atomic_load(&d->seg.h->published) > d->applied) {
             rc = take_mean(d, mean);
             if (rc == DSGD_OK)
-                sign_of_life(d);
+                client_sign_of_life(d);
             if (rc == DSGD_OK && !mean->samples)
                 continue; /* nobody had anything to give */
             if (rc == DSGD_BEHIND)
@@ -517,7 +525,7 @@ enum dsgd_err dsgd_next_mean(struct dsgd *d, struct dsgd_mean *mean)
         if (rc != DSGD_OK)
             return rc;
         give_state(d);
-        wait_bell(d, bell, timeout_ns);
+        client_wait_bell(d, bell, timeout_ns);
     }
 }
 

@@ -13,6 +13,21 @@
  * node's aggregator. */
 #define CLIENT_NO_WORKER UINT32_MAX
 
+/* A step in parts: see dsgd_claim. */
+struct client_work {
+    bool shared;
+    uint64_t per_part; /* samples, of the worker's own share */
+    uint64_t step;     /* of what follows */
+    uint64_t given;    /* samples deposited of its own share */
+    bool had_fixed;    /* its first part, of the pool */
+    bool claimed;      /* and not deposited: part */
+    struct dsgd_part part;
+    uint32_t entry; /* … of the pool */
+    uint64_t claim_ns;
+    uint32_t offers; /* made */
+    uint32_t buf;    /* of the last one */
+};
+
 struct dsgd {
     struct segment seg;
     uint32_t local; /* index on this node, or CLIENT_NO_WORKER */
@@ -34,10 +49,11 @@ struct dsgd {
     bool has_checkpoints;         /* the run keeps some */
     bool watches;                 /* this handle has the signals */
 
-    uint64_t applied; /* last mean taken */
-    uint64_t step;    /* begun, not yet reduced; 0: none */
-    uint64_t reduced; /* last step handed over */
-    uint64_t share;   /* its samples */
+    uint64_t applied;             /* last mean taken */
+    uint64_t step;                /* begun, not yet reduced; 0: none */
+    uint64_t reduced;             /* last step handed over */
+    uint64_t first_sample, share; /* its samples */
+    struct client_work work;
     uint64_t begin_ns;
     bool began_first;
     bool epoch_ended;      /* a mean that ended an epoch was taken */
@@ -61,6 +77,12 @@ enum dsgd_err client_create(const struct dsgd_options *opt,
  *   finalize  in  called before a stuck process is ended; may be NULL */
 enum dsgd_err client_start(struct dsgd *d, void (*finalize)(void),
                            struct dsgd_error *err);
+
+void client_sign_of_life(struct dsgd *d);
+
+/* Sleep until the bell rings or timeout_ns has passed, unless there is a sum to
+ * help with. */
+void client_wait_bell(struct dsgd *d, uint32_t seen, uint64_t timeout_ns);
 
 /* A copy of the registered state.  False: no memory. */
 bool client_copy_state(const struct dsgd *d, struct state_copy *copy);

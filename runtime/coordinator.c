@@ -6,6 +6,7 @@
 #include "coordinator_checkpoint.h"
 #include "coordinator_dynamic.h"
 #include "coordinator_late.h"
+#include "coordinator_parts.h"
 #include "coordinator_priv.h"
 #include "coordinator_replay.h"
 
@@ -26,6 +27,8 @@ static void assign(struct coordinator *c)
     }
     if (c->replay)
         replay_assign(c, c->range);
+    else if (c->deal)
+        memset(c->range, 0, c->n_workers * sizeof *c->range);
     else
         c->whole = sampler_assign(c->sampler, able, prefer, c->range);
     for (uint32_t w = 0; w < c->n_workers; w++) {
@@ -34,7 +37,7 @@ static void assign(struct coordinator *c)
             worker->owes_s = c->now_s;
         worker->fresh = !worker->working || worker->arrived;
         worker->range = c->range[w];
-        worker->working = worker->range.count > 0;
+        worker->working = c->deal ? able[w] : worker->range.count > 0;
         worker->waited_for =
             worker->range.cuts >= SAMPLER_MAX_CUTS || late_at_limit(c, worker);
         worker->arrived = false;
@@ -60,6 +63,8 @@ static void open_step(struct coordinator *c)
     c->step_s = c->now_s;
     enter(c, PHASE_OPEN);
     dyn_open(c);
+    if (c->deal)
+        deal_open(c);
 }
 
 static void end_run(struct coordinator *c)
@@ -187,8 +192,8 @@ static bool tick_open(struct coordinator *c)
         end_run(c);
         return true;
     }
-    bool did = dyn_pump(c);
-    if (!should_close(c))
+    bool did = c->deal ? deal_tick(c) : dyn_pump(c);
+    if (!(c->deal ? deal_done(c) : should_close(c)))
         return did;
     begin_close(c);
     return true;
@@ -260,7 +265,10 @@ static void publish(struct coordinator *c)
         last = replay_publish(c, &epoch_end, &about.lr_scale);
         sampler_skip(c->sampler, epoch_end);
     } else {
-        late_settle(c);
+        if (c->deal)
+            deal_settle(c);
+        else
+            late_settle(c);
         epoch_end = sampler_epoch_end(c->sampler);
     }
     log_step(c, epoch_end, samples, about.lr_scale);
@@ -313,8 +321,10 @@ static bool drop_late_nodes(struct coordinator *c)
         struct peer *p = &c->peer[i];
         if (!coordinator_late(c, i))
             continue;
-        for (uint32_t l = 0; l < p->n_local; l++)
+        for (uint32_t l = 0; l < p->n_local && !c->deal; l++)
             late_take_out(c, &c->worker[p->worker[l]]);
+        if (c->deal)
+            deal_lose(c, i);
         p->contributes = false;
         loss_node(c, i);
     }
@@ -474,7 +484,15 @@ static void on_event(struct coordinator *c, uint32_t w,
         if (c->phase == PHASE_OPEN && e->step == c->step) {
             worker->lag_s = e->lag_s;
             dyn_begin(c, w);
+            if (c->deal)
+                deal_event(c, w, e);
         }
+        break;
+    case SEG_EVENT_PART:
+    case SEG_EVENT_WAITS:
+        loss_back(c, w);
+        if (c->deal)
+            deal_event(c, w, e);
         break;
     case SEG_EVENT_COMMIT:
         on_commit(c, w, e);
@@ -493,6 +511,8 @@ static void on_event(struct coordinator *c, uint32_t w,
         c->n_settled++;
         late_forget(c, worker);
         dyn_leave(c, w);
+        if (c->deal)
+            deal_forget(c, w);
         break;
     case SEG_EVENT_DIED:
         loss_died(c, w, e->value);

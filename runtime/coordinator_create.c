@@ -3,6 +3,7 @@
 
 #include "coordinator_checkpoint.h"
 #include "coordinator_dynamic.h"
+#include "coordinator_parts.h"
 #include "coordinator_priv.h"
 #include "error.h"
 
@@ -37,6 +38,7 @@ void coordinator_destroy(struct coordinator *c)
     free(c->row_first);
     free(c->row_count);
     dyn_free(c);
+    deal_free(c);
     cutoff_destroy(c->cutoff);
     sampler_destroy(c->sampler);
     free(c);
@@ -112,6 +114,8 @@ enum dsgd_err coordinator_create(const struct coordinator_config *config,
         rc = dyn_create(c, config, err);
     if (rc == DSGD_OK)
         rc = sampler_create(&c->opt, c->n_workers, &c->sampler, err);
+    if (rc == DSGD_OK)
+        rc = deal_create(c, config->cutoff->mode, err);
     if (rc != DSGD_OK) {
         coordinator_destroy(c);
         return rc;

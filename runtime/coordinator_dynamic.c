@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "coordinator_parts.h"
 #include "dynamic.h"
 #include "error.h"
 
@@ -390,6 +391,8 @@ double coordinator_next_s(const struct coordinator *c)
     const struct dyn *y = c->dyn;
     double put_off_s = PUT_OFF * cutoff_median_s(c->cutoff);
 
+    if (c->deal)
+        return deal_next_s(c);
     if (!y || c->phase != PHASE_OPEN)
         return INFINITY;
     if (y->waiting)

@@ -6,7 +6,7 @@
 #include "coordinator_checkpoint.h"
 #include "coordinator_dynamic.h"
 #include "coordinator_late.h"
-#include "coordinator_priv.h"
+#include "coordinator_parts.h"
 
 /* From what workers were seen to take; before that, a generous constant. */
 double coordinator_hard_timeout_s(const struct coordinator *c)
@@ -45,6 +45,8 @@ static void lose(struct coordinator *c, struct worker *worker)
     worker->lost_s = c->now_s;
     c->n_settled++;
     late_forget(c, worker);
+    if (c->deal)
+        deal_forget(c, (uint32_t)(worker - c->worker));
 }
 
 void loss_find(struct coordinator *c)

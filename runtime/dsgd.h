@@ -70,6 +70,12 @@ enum dsgd_partial {
     DSGD_PARTIAL_CONTRIBUTE = 2 /* joins the next step's sum */
 };
 
+/* Who computes what of a step. */
+enum dsgd_work {
+    DSGD_WORK_OWN = 0,   /* each worker its own share */
+    DSGD_WORK_SHARED = 1 /* whoever is free, part by part: see dsgd_claim */
+};
+
 /* How the learning rate follows the samples in a mean: by their number over
  * that of all workers' batches, or its square root. */
 enum dsgd_lr_scale {
@@ -101,6 +107,8 @@ struct dsgd_options {
     enum dsgd_late late;     /* what happens to the samples of a cut worker */
     enum dsgd_partial partial;
     enum dsgd_lr_scale lr_scale;
+    enum dsgd_work work;
+    size_t parts;         /* of a batch, for dsgd_claim; 0: 1 */
     size_t max_cuts;      /* a living worker is waited for after so many cuts
                              in a row; 0: no limit */
     double max_cut_share; /* … lest it be cut in more than this share of its
@@ -147,6 +155,12 @@ struct dsgd_step {
     uint64_t first_sample; /* position in this epoch's order, see below */
     uint64_t n_samples;    /* may be 0: sit this step out, but call
                               dsgd_reduce with 0 samples */
+};
+
+/* Samples of a step to be computed in one go. */
+struct dsgd_part {
+    uint64_t first_sample; /* position in the epoch's order */
+    uint64_t n_samples;    /* >= 1 */
 };
 
 /* A mean gradient.  grad stays valid until the next dsgd_* call. */
@@ -230,6 +244,38 @@ float *dsgd_grad_buffer(struct dsgd *d);
  * this step's share), DSGD_E_STATE. */
 enum dsgd_err dsgd_reduce(struct dsgd *d, const float *grad, size_t n,
                           uint64_t samples);
+
+/* The next part of this step to compute: of those that nobody has claimed
+ * (DSGD_WORK_SHARED), or of this worker's share (DSGD_WORK_OWN).  A part is cut
+ * to a worker's batch / opt.parts samples, or less.  In place of dsgd_poll and
+ * dsgd_reduce:
+ *     while (dsgd_claim(d, &part) == DSGD_OK) {
+ *         … gradient sum of part's samples …
+ *         if (dsgd_deposit(d, grad, n, part.n_samples) != DSGD_OK)
+ *             break;
+ *     }
+ *     while ((rc = dsgd_next_mean(d, &m)) == DSGD_OK)
+ *   part  out  set when DSGD_OK is returned; in the epoch of dsgd_step_begin
+ * With DSGD_WORK_SHARED it blocks (asleep) while there is nothing to claim and
+ * others have not finished the step: there is more when one of them fails.
+ * Needs DSGD_SAMPLER_RANGES.
+ * Returns DSGD_OK, or DSGD_ABANDON: nothing is left to do in this step, which
+ * is handed over.  Errors: DSGD_E_STATE (no step was begun; the part before was
+ * not deposited). */
+enum dsgd_err dsgd_claim(struct dsgd *d, struct dsgd_part *part);
+
+/* Add a claimed part's gradient to what this worker gives to the step.
+ *   grad     [n] in  SUM of the per-sample gradients, of this part alone; not
+ *                    the memory of dsgd_grad_buffer
+ *   n        in      opt.grad_elems
+ *   samples  in      the part's
+ * With DSGD_WORK_SHARED it blocks (asleep) until it is known whether the
+ * deposit before counts.  Returns DSGD_OK, or DSGD_ABANDON: the step went on
+ * without this part, which is computed again later, and is handed over.
+ * Errors: DSGD_E_RANGE (n is not grad_elems; other samples than the part's),
+ * DSGD_E_STATE (no part was claimed). */
+enum dsgd_err dsgd_deposit(struct dsgd *d, const float *grad, size_t n,
+                           uint64_t samples);
 
 /* The next mean that this worker has not applied.  Blocks (asleep) until the
  * step handed over by dsgd_reduce is closed.

@@ -117,6 +117,10 @@ enum dsgd_err launch_check(const struct dsgd_options *opt,
                          "late, partial or lr_scale: %d, %d, %d: not one of "
                          "the enumerators in dsgd.h",
                          (int)opt->late, (int)opt->partial, (int)opt->lr_scale);
+    if ((unsigned)opt->work > DSGD_WORK_SHARED)
+        return error_set(err, DSGD_E_USAGE,
+                         "work: %d is not one of the enumerators in dsgd.h",
+                         (int)opt->work);
     enum dsgd_err rc = cutoff_parse("--dsgd-cutoff", opt->cutoff, spec, err);
     if (rc == DSGD_OK && spec->mode == CUTOFF_REPLAY && *opt->checkpoint_dir)
         rc = error_set(err, DSGD_E_USAGE,
@@ -127,7 +131,18 @@ enum dsgd_err launch_check(const struct dsgd_options *opt,
 
 uint32_t launch_slot_bufs(const struct dsgd_options *opt)
 {
-    return late_takes_whole(opt) || late_takes_parts(opt) ? 2 : 1;
+    return late_takes_whole(opt) || late_takes_parts(opt) ||
+                   opt->work == DSGD_WORK_SHARED
+               ? 2
+               : 1;
+}
+
+uint64_t launch_part(const struct dsgd_options *opt)
+{
+    uint64_t parts = opt->parts ? opt->parts : 1;
+    uint64_t part = opt->batch / parts + (opt->batch % parts != 0);
+
+    return part ? part : 1;
 }
 
 enum dsgd_err launch_same_sizes(const struct dsgd_options *own,
@@ -142,7 +157,9 @@ enum dsgd_err launch_same_sizes(const struct dsgd_options *own,
                 {"n_samples", own->n_samples, first->n_samples},
                 {"epochs", own->epochs, first->epochs},
                 {"max_steps", own->max_steps, first->max_steps},
-                {"sampler", own->sampler, first->sampler}};
+                {"sampler", own->sampler, first->sampler},
+                {"work", own->work, first->work},
+                {"parts", own->parts, first->parts}};
 
     for (size_t i = 0; i < sizeof size / sizeof size[0]; i++) {
         if (size[i].own != size[i].first)
@@ -266,7 +283,7 @@ static struct record *create(const struct dsgd_options *opt,
     return NULL;
 }
 
-enum { N_SETTINGS = 4 };
+enum { N_SETTINGS = 6 };
 
 static const char *late_word(const struct dsgd_options *opt)
 {
@@ -292,6 +309,11 @@ static size_t launch_settings(const struct dsgd_options *opt,
     s[3].name = "max_cut_share";
     snprintf(s[3].value, sizeof s[3].value, "%g%%",
              share ? 100 * opt->max_cut_share : 100.0);
+    s[4].name = "work";
+    snprintf(s[4].value, sizeof s[4].value, "%s",
+             opt->work == DSGD_WORK_SHARED ? "shared" : "own");
+    s[5].name = "parts";
+    snprintf(s[5].value, sizeof s[5].value, "%zu", opt->parts);
     return N_SETTINGS;
 }
 

@@ -36,8 +36,12 @@ void launch_run_name(char *out, size_t size);
 enum dsgd_err launch_check(const struct dsgd_options *opt,
                            struct cutoff_spec *spec, struct dsgd_error *err);
 
-/* Gradients that a worker's slot must hold: two where late ones are carried. */
+/* Gradients that a worker's slot must hold: two where late ones are carried, or
+ * work is shared. */
 uint32_t launch_slot_bufs(const struct dsgd_options *opt);
+
+/* Samples of a part of a worker's batch, >= 1. */
+uint64_t launch_part(const struct dsgd_options *opt);
 
 /* What must not differ between the workers of a run.
  *   who  in  whose opt `first` is

@@ -31,6 +31,11 @@ enum msg_kind {
     MSG_REAP = 11,   /* the record is complete: end stuck processes */
     MSG_LATEST = 13, /* float[count]: latest start of step, s after its start */
     MSG_GIVE = 15,   /* send a STATE of that step or a later one */
+    MSG_POOL = 22,   /* struct msg_range[count]: parts to compute, node_pool */
+    MSG_TOKENS = 23, /* samples more that may be accepted, node_tokens */
+    MSG_REVOKE = 24, /* … that may not, node_revoke */
+    /* node to coordinator, control */
+    MSG_RETURN = 25, /* the answer to REVOKE, after all that was accepted */
     /* coordinator to node, bulk */
     MSG_PUBLISH = 8, /* struct msg_share[count], then float[grad_elems] */
     /* both ways, bulk */
@@ -44,7 +49,8 @@ enum msg_flag {
     MSG_CHECKPOINT = 8, /* PUBLISH, SHOW: one is made of the state after it */
     MSG_PREEMPTED = 16, /* END: early, at a checkpoint */
     MSG_BROKEN = 32,    /* END: no worker is left */
-    MSG_SPREAD = 64     /* CLOSE: exchange_plan.spread */
+    MSG_SPREAD = 64,    /* CLOSE: exchange_plan.spread */
+    MSG_FIXED = 128     /* POOL: the first ranges are one worker's each */
 };
 
 /* What of a worker's slot goes into a sum: the gradient of the step that is
@@ -75,6 +81,11 @@ struct msg {
         struct { /* SUM, MEAN */
             uint32_t index;
         } piece;
+        struct {             /* POOL, TOKENS, REVOKE, RETURN */
+            uint64_t part;   /* POOL: samples of a part */
+            uint64_t tokens; /* samples; REVOKE: at most, UINT64_MAX: all, and
+                                no more is accepted in this step */
+        } pool;
         struct { /* END */
             double hard_timeout_s;
         } end;
@@ -94,12 +105,22 @@ struct msg_event {
     uint32_t worker; /* local index */
     uint32_t kind;   /* enum seg_event_kind */
     uint64_t step;
-    uint64_t value;
-    float duration_s; /* COMMIT: its own; BEGIN: 0 */
+    uint64_t value;   /* PART: its number << 32 | samples; WAITS: samples */
+    float duration_s; /* COMMIT: its own; PART: of that part; BEGIN: 0 */
     float lag_s;      /* BEGIN, COMMIT: after the step's start on its node */
     float fraction;
-    uint32_t buf; /* COMMIT: of its slot */
+    uint32_t buf; /* COMMIT, PART: of its slot */
 };
+
+/* Samples of an epoch.  A node cuts the ranges that it is given in parts, in
+ * order, the last of a range being what is left of it, and numbers the parts of
+ * a step from 0; a MSG_FIXED range is one part, also when it is empty. */
+struct msg_range {
+    uint64_t first, count;
+};
+
+/* Ranges in a MSG_POOL, at most: that many and one a worker. */
+#define MSG_RANGES 64
 
 /* A worker's share of the next step. */
 struct msg_share {

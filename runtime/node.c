@@ -9,6 +9,7 @@
 
 #include "chunks.h"
 #include "error.h"
+#include "node_parts.h"
 #include "sys.h"
 
 enum { STARTS = 256 }; /* step starts remembered, for the lags of late ones */
@@ -26,6 +27,7 @@ struct node {
     uint32_t next;       /* whose events are looked at first */
     int reserved;        /* ring slot, -1: none */
     struct chunks chunks;
+    struct node_parts parts;
     uint64_t start_step[STARTS], start_ns[STARTS];
     uint64_t total_ticks;  /* of all processes that were workers here */
     uint64_t pending_step; /* may begin once step - 1 is published */
@@ -36,16 +38,18 @@ enum dsgd_err node_create(const struct segment *seg, struct node **out,
                           struct dsgd_error *err)
 {
     struct node *n = calloc(1, sizeof *n);
+    bool has_parts = false;
     *out = NULL;
     if (n) {
         n->view = *seg;
         n->seg = &n->view;
         n->reserved = -1;
         chunks_init(&n->chunks, n->seg);
+        has_parts = parts_create(&n->parts, n->seg);
         n->local = calloc(seg->h->n_local, sizeof *n->local);
         n->pending = calloc(seg->h->n_local, sizeof *n->pending);
     }
-    if (!n || !n->local || !n->pending) {
+    if (!has_parts || !n->local || !n->pending) {
         node_destroy(n);
         return error_set(err, DSGD_E_NOMEM, "aggregator: no memory");
     }
@@ -57,6 +61,7 @@ void node_destroy(struct node *n)
 {
     if (!n)
         return;
+    parts_destroy(&n->parts);
     free(n->local);
     free(n->pending);
     free(n);
@@ -110,7 +115,21 @@ static void convert(struct node *n, uint32_t w, const struct seg_event *e,
                 (float)((double)(e->at_ns - local->begin_ns) * 1e-9);
             out->lag_s = lag_s(n, e->step, local->begin_ns);
         }
+    } else if (e->kind == SEG_EVENT_PART) {
+        out->buf = e->buf;
+        out->duration_s = e->fraction;
+        out->lag_s = lag_s(n, e->step, e->at_ns);
     }
+}
+
+/* Convert what a worker said.  False: it is nobody's business. */
+static bool look_at(struct node *n, uint32_t w, const struct seg_event *e,
+                    struct msg_event *out)
+{
+    convert(n, w, e, out);
+    if (e->kind == SEG_EVENT_DIED)
+        parts_forget(&n->parts, w);
+    return e->kind != SEG_EVENT_PART || parts_offer(&n->parts, e->entry, out);
 }
 
 bool node_event(struct node *n, struct msg_event *event)
@@ -118,11 +137,14 @@ bool node_event(struct node *n, struct msg_event *event)
     struct seg_event e;
     uint32_t n_local = n->seg->h->n_local;
 
+    if (parts_next(&n->parts, event))
+        return true;
     for (uint32_t i = 0; i < n_local; i++) {
         uint32_t w = (n->next + i) % n_local;
-        if (segment_take(n->seg, w, &e)) {
+        while (segment_take(n->seg, w, &e)) {
+            if (!look_at(n, w, &e, event))
+                continue;
             n->next = (w + 1) % n_local;
-            convert(n, w, &e, event);
             return true;
         }
     }
@@ -144,6 +166,8 @@ bool node_idle(const struct node *n)
 {
     uint64_t step = node_published(n) + 1;
 
+    if (n->parts.step == step)
+        return parts_idle(&n->parts);
     for (uint32_t w = 0; w < n->seg->h->n_local; w++) {
         if (n->local[w].commit_step != step)
             return false;
@@ -293,6 +317,59 @@ void node_start(struct node *n, uint64_t step, const struct msg_share *shares)
     sys_futex_ring(&n->seg->h->worker_bell);
 }
 
+void node_pool(struct node *n, uint64_t step, uint64_t part, bool fixed,
+               const struct msg_range *range, uint32_t n_ranges,
+               uint64_t tokens)
+{
+    if (step > node_published(n))
+        parts_pool(&n->parts, step, part, fixed, range, n_ranges, tokens);
+}
+
+void node_tokens(struct node *n, uint64_t step, uint64_t tokens)
+{
+    parts_tokens(&n->parts, step, tokens);
+}
+
+uint64_t node_revoke(struct node *n, uint64_t step, uint64_t most)
+{
+    return parts_revoke(&n->parts, step, most);
+}
+
+void node_message(struct node *n, const struct msg *m, const void *body,
+                  size_t bytes)
+{
+    struct node_parts *p = &n->parts;
+    uint64_t tokens = m->u.pool.tokens;
+
+    if (m->kind == MSG_POOL && bytes == m->count * sizeof(struct msg_range)) {
+        node_pool(n, m->step, m->u.pool.part, (m->flags & MSG_FIXED) != 0, body,
+                  m->count, tokens);
+    } else if (m->kind == MSG_TOKENS) {
+        parts_tokens(p, m->step, tokens);
+    } else if (m->kind == MSG_REVOKE) {
+        p->returned += parts_revoke(p, m->step, tokens);
+        p->n_returns++;
+    }
+}
+
+bool node_return(const struct node *n, struct msg *m)
+{
+    *m = (struct msg){.kind = MSG_RETURN, .step = n->parts.step};
+    m->u.pool.tokens = n->parts.returned;
+    return n->parts.n_returns > 0;
+}
+
+void node_returned(struct node *n)
+{
+    n->parts.returned = 0;
+    n->parts.n_returns--;
+}
+
+bool node_parts_told(const struct node *n)
+{
+    return n->parts.n_accepted == 0;
+}
+
 void node_latest(struct node *n, uint64_t step, const float *latest_s)
 {
     if (n->start_step[step % STARTS] != step)
@@ -416,6 +493,14 @@ static uint64_t worker_ticks(int pid, uint64_t last)
     return ticks > last ? ticks : last; /* the two clocks are read in turn */
 }
 
+/* The worker has given what it had to give to the step that it began. */
+static bool between_steps(const struct node *n, const struct local *local)
+{
+    return local->commit_step >= local->begin_step ||
+           (n->parts.step >= local->begin_step &&
+            node_published(n) >= local->begin_step);
+}
+
 void node_life(struct node *n, float *silent_s)
 {
     uint64_t now = sys_now_ns();
@@ -424,7 +509,7 @@ void node_life(struct node *n, float *silent_s)
         struct seg_worker *worker = &n->seg->workers[w];
         struct local *local = &n->local[w];
         uint64_t life = atomic_load(&worker->life_ns);
-        if (local->commit_step >= local->begin_step) {
+        if (between_steps(n, local)) {
             uint64_t ticks =
                 worker_ticks(atomic_load(&worker->pid), local->cpu_ticks);
             if (ticks != local->cpu_ticks) {

@@ -68,6 +68,37 @@ const float *node_mean(const struct node *n, uint64_t step,
 /* Let a step begin, once its predecessor is published. */
 void node_start(struct node *n, uint64_t step, const struct msg_share *shares);
 
+/* A step's parts for this node's workers, and the samples that may be accepted
+ * of what they offer; before or after the step's start.  The ranges are cut as
+ * said at struct msg_range; more of the same step are added to those there are.
+ * Their epoch is that of the step's shares (struct msg_share).
+ *   part    in  samples
+ *   fixed   in  the first n_local ranges are the workers' first parts; not with
+ *               ranges that are added
+ *   tokens  in  samples */
+void node_pool(struct node *n, uint64_t step, uint64_t part, bool fixed,
+               const struct msg_range *range, uint32_t n_ranges,
+               uint64_t tokens);
+
+/* So many samples more may be accepted; what waits is, oldest first. */
+void node_tokens(struct node *n, uint64_t step, uint64_t tokens);
+
+/* Take back up to `most` samples of the tokens; with UINT64_MAX all, and nothing
+ * more of this step is accepted.  Returns how many. */
+uint64_t node_revoke(struct node *n, uint64_t step, uint64_t most);
+
+/* The same, as the coordinator says it: POOL, TOKENS, REVOKE. */
+void node_message(struct node *n, const struct msg *m, const void *body,
+                  size_t bytes);
+
+/* The RETURN that a REVOKE waits for; false: none.  It is for the coordinator
+ * once node_event has nothing more; then call node_returned. */
+bool node_return(const struct node *n, struct msg *m);
+void node_returned(struct node *n);
+
+/* node_event has given all that was accepted. */
+bool node_parts_told(const struct node *n);
+
 /* Workers that are still busy with an older step when `step` starts had better
  * sit it out if they are free only so long after its start.
  *   latest_s  in  [n_local] INFINITY: no limit */

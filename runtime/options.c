@@ -15,6 +15,8 @@
 #define DEFAULT_CONF         DSGD_SYSCONFDIR "/dsgd/dsgd.conf"
 #define DEFAULT_RING_BYTES   (64u << 20)
 #define DEFAULT_SPREAD_BYTES (256u << 10)
+#define DEFAULT_PARTS        8
+#define MAX_PARTS            65536
 
 /* A setting is a row: how it is read, and what it is called in each of the
  * places it may come from; NULL: not to be set there. */
@@ -182,6 +184,30 @@ static enum dsgd_err read_max_cut_share(const char *name, const char *value,
     return DSGD_OK;
 }
 
+static enum dsgd_err read_work(const char *name, const char *value,
+                               struct dsgd_options *opt, struct dsgd_error *err)
+{
+    int number;
+    enum dsgd_err rc = read_word(name, value, "own|shared", &number, err);
+    if (rc == DSGD_OK)
+        opt->work = (enum dsgd_work)number;
+    return rc;
+}
+
+static enum dsgd_err read_parts(const char *name, const char *value,
+                                struct dsgd_options *opt,
+                                struct dsgd_error *err)
+{
+    size_t parts = 0;
+    enum dsgd_err rc = read_whole(name, value, MAX_PARTS, &parts, err);
+    if (rc == DSGD_OK && !parts)
+        rc = error_set(err, DSGD_E_USAGE, "%s: a batch has at least 1 part",
+                       name);
+    if (rc == DSGD_OK)
+        opt->parts = parts;
+    return rc;
+}
+
 static enum dsgd_err read_ring(const char *name, const char *value,
                                struct dsgd_options *opt, struct dsgd_error *err)
 {
@@ -289,6 +315,9 @@ static const struct setting settings[] = {
      DSGD_LAUNCH_MAX_CUTS, read_max_cuts},
     {"MaxCutShare", DSGD_LAUNCH_DEFAULT_MAX_CUT_SHARE, DSGD_MAX_CUT_SHARE,
      DSGD_LAUNCH_MAX_CUT_SHARE, read_max_cut_share},
+    {"Work", DSGD_LAUNCH_DEFAULT_WORK, DSGD_WORK, DSGD_LAUNCH_WORK, read_work},
+    {"Parts", DSGD_LAUNCH_DEFAULT_PARTS, DSGD_PARTS, DSGD_LAUNCH_PARTS,
+     read_parts},
     {"RingBytes", NULL, DSGD_RING_BYTES, NULL, read_ring},
     {"SpreadBytes", NULL, DSGD_SPREAD_BYTES, NULL, read_spread},
     {"HardTimeout", NULL, DSGD_HARD_TIMEOUT, NULL, read_timeout},
@@ -372,6 +401,8 @@ static const char *shown_name(const char *variable)
         {DSGD_LAUNCH_LR_SCALE, "--dsgd-lr-scale"},
         {DSGD_LAUNCH_MAX_CUTS, "--dsgd-max-cuts"},
         {DSGD_LAUNCH_MAX_CUT_SHARE, "--dsgd-max-cut-share"},
+        {DSGD_LAUNCH_WORK, "--dsgd-work"},
+        {DSGD_LAUNCH_PARTS, "--dsgd-parts"},
         {DSGD_LAUNCH_DEFAULT_CUTOFF, "plugstack.conf: cutoff"},
         {DSGD_LAUNCH_DEFAULT_MIN, "plugstack.conf: min"},
         {DSGD_LAUNCH_DEFAULT_LATE, "plugstack.conf: late"},
@@ -379,6 +410,8 @@ static const char *shown_name(const char *variable)
         {DSGD_LAUNCH_DEFAULT_LR_SCALE, "plugstack.conf: lr_scale"},
         {DSGD_LAUNCH_DEFAULT_MAX_CUTS, "plugstack.conf: max_cuts"},
         {DSGD_LAUNCH_DEFAULT_MAX_CUT_SHARE, "plugstack.conf: max_cut_share"},
+        {DSGD_LAUNCH_DEFAULT_WORK, "plugstack.conf: work"},
+        {DSGD_LAUNCH_DEFAULT_PARTS, "plugstack.conf: parts"},
     };
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
         if (strcmp(variable, options[i][0]) == 0)
@@ -407,6 +440,7 @@ enum dsgd_err dsgd_options_init(struct dsgd_options *opt,
     opt->ring_bytes = DEFAULT_RING_BYTES;
     opt->spread_bytes = DEFAULT_SPREAD_BYTES;
     strcpy(opt->cutoff, "full");
+    opt->parts = DEFAULT_PARTS;
     opt->checkpoint_minutes = 10;
     opt->checkpoint_keep = 3;
     opt->checkpoint_signals = true;

@@ -21,7 +21,7 @@ static const char *const query[RECORD_N_ROWS] = {
                          " ORDER BY step, worker",
     [RECORD_CONTRIBUTIONS] = "SELECT step, worker, from_step, first, samples"
                              " FROM contribution"
-                             " ORDER BY step, worker, from_step",
+                             " ORDER BY step, worker, from_step, first",
 };
 
 /* Step to the next row of a kind. */

@@ -55,28 +55,32 @@ void sampler_destroy(struct sampler *s)
     free(s);
 }
 
+static struct sample_range take_fresh(struct sampler *s, uint64_t limit)
+{
+    uint64_t left = s->opt.n_samples - s->fresh;
+    struct sample_range r = {.first = s->fresh,
+                             .count = left < limit ? left : limit};
+
+    s->fresh += r.count;
+    s->outstanding += r.count;
+    return r;
+}
+
 /* Take at most limit samples from the queue, ranges that came back first. */
 static struct sample_range take(struct sampler *s, uint64_t limit)
 {
-    struct sample_range r = {0};
-
-    if (s->head != s->tail) {
-        struct sample_range *front = &s->returned[s->head & (s->capacity - 1)];
-        r = *front;
-        if (r.count > limit) {
-            r.count = limit;
-            front->first += limit;
-            front->count -= limit;
-        } else {
-            s->head++;
-        }
-        s->returned_samples -= r.count;
-    } else if (s->fresh < s->opt.n_samples) {
-        uint64_t left = s->opt.n_samples - s->fresh;
-        r.first = s->fresh;
-        r.count = left < limit ? left : limit;
-        s->fresh += r.count;
+    if (s->head == s->tail)
+        return take_fresh(s, limit);
+    struct sample_range *front = &s->returned[s->head & (s->capacity - 1)];
+    struct sample_range r = *front;
+    if (r.count > limit) {
+        r.count = limit;
+        front->first += limit;
+        front->count -= limit;
+    } else {
+        s->head++;
     }
+    s->returned_samples -= r.count;
     s->outstanding += r.count;
     return r;
 }
@@ -142,6 +146,111 @@ void sampler_settle(struct sampler *s, const struct sample_range *range,
     rest.cuts++;
     s->returned[s->tail++ & (s->capacity - 1)] = rest;
     s->returned_samples += rest.count;
+}
+
+static struct sample_range *at(const struct sampler *s, size_t i)
+{
+    return &s->returned[i & (s->capacity - 1)];
+}
+
+/* The queue moves to a ring of twice the size or more. */
+static enum dsgd_err grow(struct sampler *s, size_t least,
+                          struct dsgd_error *err)
+{
+    size_t capacity = s->capacity, n = s->tail - s->head;
+
+    while (capacity < least)
+        capacity *= 2;
+    struct sample_range *ring = calloc(capacity, sizeof *ring);
+    if (!ring)
+        return error_set(err, DSGD_E_NOMEM, "sampler: no memory");
+    for (size_t i = 0; i < n; i++)
+        ring[i] = *at(s, s->head + i);
+    free(s->returned);
+    s->returned = ring;
+    s->capacity = capacity;
+    s->head = 0;
+    s->tail = n;
+    return DSGD_OK;
+}
+
+enum dsgd_err sampler_reserve(struct sampler *s, size_t n_ranges,
+                              struct dsgd_error *err)
+{
+    return s->capacity < n_ranges ? grow(s, n_ranges, err) : DSGD_OK;
+}
+
+uint64_t sampler_whole(const struct sampler *s, uint64_t unit)
+{
+    uint64_t fresh = s->opt.n_samples - s->fresh;
+    uint64_t whole = fresh - fresh % unit;
+
+    for (size_t i = s->head; i != s->tail; i++)
+        whole += at(s, i)->count - at(s, i)->count % unit;
+    return whole;
+}
+
+/* What is left of a range that came back and is less than a unit waits behind
+ * the others. */
+size_t sampler_draw(struct sampler *s, uint64_t most, uint64_t unit,
+                    struct sample_range *range, size_t most_ranges)
+{
+    size_t n = 0, looks = s->tail - s->head;
+
+    while (n < most_ranges && most >= unit) {
+        bool back = looks > 0;
+        uint64_t there =
+            back ? at(s, s->head)->count : s->opt.n_samples - s->fresh;
+        uint64_t limit = there < most ? there : most;
+        limit -= limit % unit;
+        if (!limit && !back)
+            break;
+        if (!limit) {
+            struct sample_range rest = *at(s, s->head++);
+            *at(s, s->tail++) = rest;
+            looks--;
+            continue;
+        }
+        looks -= back && limit == there;
+        range[n] = back ? take(s, limit) : take_fresh(s, limit);
+        most -= range[n++].count;
+    }
+    return n;
+}
+
+size_t sampler_room(const struct sampler *s)
+{
+    return s->capacity - (s->tail - s->head);
+}
+
+/* What was drawn last comes back first: the queue stays short. */
+void sampler_take_back(struct sampler *s, uint64_t first, uint64_t count)
+{
+    s->outstanding -= count;
+    if (s->head != s->tail && at(s, s->tail - 1)->first == first + count) {
+        at(s, s->tail - 1)->first = first;
+        at(s, s->tail - 1)->count += count;
+    } else if (s->head != s->tail &&
+               at(s, s->tail - 1)->first + at(s, s->tail - 1)->count == first) {
+        at(s, s->tail - 1)->count += count;
+    } else {
+        *at(s, s->tail++) =
+            (struct sample_range){.first = first, .count = count};
+    }
+    s->returned_samples += count;
+    while (s->head != s->tail) {
+        const struct sample_range *last = at(s, s->tail - 1);
+        if (last->first + last->count != s->fresh)
+            break;
+        s->fresh = last->first;
+        s->returned_samples -= last->count;
+        s->tail--;
+    }
+}
+
+void sampler_done(struct sampler *s, uint64_t samples)
+{
+    s->outstanding -= samples;
 }
 
 uint64_t sampler_left(const struct sampler *s)
@@ -220,9 +329,9 @@ static bool check_state(const struct sampler *s, const unsigned char *in,
         record_get_u64(in + 16) != (bytes - STATE_HEAD) / STATE_RANGE)
         return false;
     fresh = record_get_u64(in + 8);
-    for (size_t at = STATE_HEAD; at < bytes; at += STATE_RANGE) {
-        uint64_t first = record_get_u64(in + at);
-        uint64_t count = record_get_u64(in + at + 8);
+    for (size_t i = STATE_HEAD; i < bytes; i += STATE_RANGE) {
+        uint64_t first = record_get_u64(in + i);
+        uint64_t count = record_get_u64(in + i + 8);
         if (!count || first > fresh || count > fresh - first)
             return false;
         total += count;
@@ -241,25 +350,21 @@ enum dsgd_err sampler_state_load(struct sampler *s, const void *in,
         return error_set(err, DSGD_E_FORMAT,
                          "its queue of samples is not one of %llu samples",
                          (unsigned long long)s->opt.n_samples);
-    size_t n = (bytes - STATE_HEAD) / STATE_RANGE, capacity = s->capacity;
-    while (capacity < n + s->capacity) /* room for what comes back as well */
-        capacity *= 2;
-    struct sample_range *ring = calloc(capacity, sizeof *ring);
-    if (!ring)
-        return error_set(err, DSGD_E_NOMEM, "sampler: no memory");
-    free(s->returned);
-    s->returned = ring;
-    s->capacity = capacity;
+    size_t n = (bytes - STATE_HEAD) / STATE_RANGE;
+    /* Room for what comes back as well. */
+    enum dsgd_err rc = sampler_reserve(s, n + s->capacity, err);
+    if (rc != DSGD_OK)
+        return rc;
     s->epoch = record_get_u64(from);
     s->fresh = record_get_u64(from + 8);
     s->head = s->returned_samples = 0;
     for (s->tail = 0; s->tail < n; s->tail++) {
-        const unsigned char *at = from + STATE_HEAD + s->tail * STATE_RANGE;
-        ring[s->tail] =
-            (struct sample_range){.first = record_get_u64(at),
-                                  .count = record_get_u64(at + 8),
-                                  .cuts = (uint32_t)record_get_u64(at + 16)};
-        s->returned_samples += ring[s->tail].count;
+        const unsigned char *row = from + STATE_HEAD + s->tail * STATE_RANGE;
+        s->returned[s->tail] =
+            (struct sample_range){.first = record_get_u64(row),
+                                  .count = record_get_u64(row + 8),
+                                  .cuts = (uint32_t)record_get_u64(row + 16)};
+        s->returned_samples += s->returned[s->tail].count;
     }
     return DSGD_OK;
 }

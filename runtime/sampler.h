@@ -42,6 +42,27 @@ bool sampler_assign(struct sampler *s, const bool *able, const bool *prefer,
 void sampler_settle(struct sampler *s, const struct sample_range *range,
                     uint64_t samples);
 
+/* The same for a step whose samples are handed out bit by bit.  There is room
+ * for so many ranges that are taken back, or were before the step; before the
+ * first step.  Errors: DSGD_E_NOMEM. */
+enum dsgd_err sampler_reserve(struct sampler *s, size_t n_ranges,
+                              struct dsgd_error *err);
+/* Samples that can be drawn in multiples of unit. */
+uint64_t sampler_whole(const struct sampler *s, uint64_t unit);
+/* Draw samples, those that were taken back first.
+ *   most   in   samples at most
+ *   unit   in   >= 1: each range is a multiple of it
+ *   range  out  [most_ranges]
+ * Returns the number of ranges. */
+size_t sampler_draw(struct sampler *s, uint64_t most, uint64_t unit,
+                    struct sample_range *range, size_t most_ranges);
+/* So many ranges more can be taken back than there are in the queue. */
+size_t sampler_room(const struct sampler *s);
+/* Of what was drawn: a range that was not contributed; so many samples that
+ * were. */
+void sampler_take_back(struct sampler *s, uint64_t first, uint64_t count);
+void sampler_done(struct sampler *s, uint64_t samples);
+
 /* Samples of this epoch that are with no worker; UINT64_MAX with sampler
  * NONE. */
 uint64_t sampler_left(const struct sampler *s);

@@ -37,6 +37,12 @@ static size_t sum_bytes(const struct seg_header *h)
            (size_t)h->n_local * h->slot_bufs * sizeof(uint32_t);
 }
 
+static size_t pool_bytes(const struct seg_header *h)
+{
+    return sizeof(struct seg_pool) +
+           ((size_t)h->n_local + SEGMENT_PARTS) * sizeof(struct seg_part);
+}
+
 /* Sizes and offsets; false when they overflow. */
 static bool layout(struct seg_header *h, size_t ring_bytes)
 {
@@ -62,7 +68,8 @@ static bool layout(struct seg_header *h, size_t ring_bytes)
         h->off_workers + round_up(h->n_local * sizeof(struct seg_worker), 4096);
     h->off_sum =
         h->off_means + round_up(ring_slots * sizeof(struct seg_mean), 4096);
-    h->off_ring = h->off_sum + round_up(sum_bytes(h), 4096);
+    h->off_pool = h->off_sum + round_up(sum_bytes(h), 4096);
+    h->off_ring = h->off_pool + round_up(pool_bytes(h), 4096);
     h->off_slots = h->off_ring + ring;
     if (__builtin_add_overflow(h->off_slots, slots, &total))
         return false;
@@ -79,6 +86,8 @@ static void set_views(struct segment *s, void *base, size_t bytes)
     s->sum = (void *)((char *)base + s->h->off_sum);
     s->done = (void *)(s->sum + 1);
     s->rows = (void *)(s->done + s->h->n_chunks);
+    s->pool = (void *)((char *)base + s->h->off_pool);
+    s->parts = (void *)(s->pool + 1);
 }
 
 static enum dsgd_err no_space(const struct seg_file *file, size_t bytes,
@@ -275,7 +284,8 @@ static const struct seg_event *last_given(const struct seg_worker *w)
 
     for (uint64_t i = 1; i <= SEGMENT_EVENTS && i <= head; i++) {
         const struct seg_event *e = &w->events[(head - i) % SEGMENT_EVENTS];
-        if (e->kind == SEG_EVENT_COMMIT && e->value)
+        if ((e->kind == SEG_EVENT_COMMIT && e->value) ||
+            e->kind == SEG_EVENT_PART)
             return e;
     }
     return NULL;

@@ -6,6 +6,7 @@
  *              step, the mean it is reading
  *   means      per ring slot: which step's mean it holds
  *   sum        what is being summed, see chunks.h
+ *   pool       what of the step is to be computed, part by part
  *   ring       [ring_slots][grad_stride] mean gradients
  *   slots      [n_local][slot_bufs][grad_stride] gradient sums
  *
@@ -28,6 +29,7 @@
 #define SEGMENT_EVENTS 32 /* of a worker, a power of two */
 #define SEGMENT_NAME   64
 #define SEGMENT_CHUNKS 1024 /* of a gradient, at most */
+#define SEGMENT_PARTS  4096 /* of a step on a node, at most */
 
 /* What somebody asks of the coordinator, bits. */
 enum seg_request {
@@ -54,7 +56,10 @@ enum seg_event_kind {
                                often that was told before */
     SEG_EVENT_RESYNCED = 6, /* took the state after step `step` */
     SEG_EVENT_LEAVE = 7,    /* gives no more */
-    SEG_EVENT_DIED = 8      /* its process has ended: value, see below */
+    SEG_EVENT_DIED = 8,     /* its process has ended: value, see below */
+    SEG_EVENT_PART = 9,     /* offers part `entry` of step `step`: samples */
+    SEG_EVENT_WAITS = 10    /* to the coordinator alone: an offer waits for
+                               tokens */
 };
 
 /* The value of DIED: a status of wait(2), and these. */
@@ -64,12 +69,13 @@ enum seg_event_kind {
 
 struct seg_event {
     uint32_t kind;
-    float fraction; /* COMMIT: of the batch processed */
+    float fraction; /* COMMIT: of the batch processed; PART: seconds since it
+                       was claimed */
     uint64_t step;
     uint64_t at_ns; /* CLOCK_MONOTONIC of this node */
-    uint64_t value; /* COMMIT: samples; CHECKSUM: the checksum */
-    uint32_t buf;   /* COMMIT: where the sum lies */
-    uint32_t unused;
+    uint64_t value; /* COMMIT, PART: samples; CHECKSUM: the checksum */
+    uint32_t buf;   /* COMMIT, PART: where the sum lies */
+    uint32_t entry; /* PART: of the pool */
 };
 
 /* A copy of the registered state, in a memfd that the owner keeps open: read
@@ -99,6 +105,8 @@ struct seg_worker {
     _Atomic uint64_t assign_step, assign_epoch, assign_first, assign_count;
     /* Step latest_step is not worth beginning after latest_ns. */
     _Atomic uint64_t latest_step, latest_ns;
+    /* Of the parts that it offered: a step, and how many of that step count. */
+    _Atomic uint64_t accepted;   /* SEGMENT_POOL_WORD */
     _Atomic uint32_t give_state; /* asked to copy its state */
     _Atomic uint32_t reap;       /* futex: end this process */
 };
@@ -120,13 +128,33 @@ struct seg_sum {
     _Atomic float factor;
 };
 
+/* A step and an index below 2^20, in one word. */
+#define SEGMENT_POOL_BITS          20
+#define SEGMENT_POOL_WORD(step, i) ((uint64_t)(step) << SEGMENT_POOL_BITS | (i))
+#define SEGMENT_POOL_STEP(word)    ((word) >> SEGMENT_POOL_BITS)
+#define SEGMENT_POOL_INDEX(word) \
+    ((uint32_t)((word) & ((1u << SEGMENT_POOL_BITS) - 1)))
+
+struct seg_part {
+    _Atomic uint64_t first, count;
+};
+
+/* A step's parts on this node.  Written by the aggregator while claim is 0; a
+ * worker whose claim of an entry succeeded reads it, and it is its own if claim
+ * is of the same step then. */
+struct seg_pool {
+    alignas(64) _Atomic uint64_t claim; /* the next that is free */
+    alignas(64) _Atomic uint64_t limit; /* how many there are */
+    _Atomic uint32_t fixed;             /* entry i is worker i's, for i below */
+};
+
 struct seg_header {
     uint64_t magic;
     uint64_t bytes;
     uint64_t grad_elems, grad_stride; /* floats; the stride in floats */
     uint64_t chunk_elems;             /* floats summed at a time */
     uint32_t n_local, ring_slots, slot_bufs, n_chunks;
-    uint64_t off_workers, off_means, off_sum, off_ring, off_slots;
+    uint64_t off_workers, off_means, off_sum, off_pool, off_ring, off_slots;
 
     alignas(64) _Atomic uint64_t published; /* last step in the ring */
     _Atomic uint64_t started;               /* last step that may begin */
@@ -156,6 +184,8 @@ struct segment {
     struct seg_sum *sum;
     _Atomic uint64_t *done; /* [n_chunks] job number, and whether it is done */
     _Atomic uint32_t *rows; /* [n_local * slot_bufs] slots to sum, in order */
+    struct seg_pool *pool;
+    struct seg_part *parts; /* [SEGMENT_PARTS + n_local] */
     size_t bytes;
 };
 

@@ -12,6 +12,7 @@
 
 struct loop {
     struct dsgd *d;
+
     struct train_job *job;
     struct train_report *report;
     size_t n; /* parameters; the gradient has one element more, the loss */
@@ -50,8 +51,9 @@ enum dsgd_err train_job_prepare(const struct train_options *opt, bool with_test,
     size_t n = train_net_params(job->net);
     job->params = calloc(n, sizeof *job->params);
     job->velocity = calloc(n, sizeof *job->velocity);
+    job->grad = calloc(n + 1, sizeof *job->grad);
     job->labels = calloc(capacity, sizeof *job->labels);
-    if (!job->params || !job->velocity || !job->labels)
+    if (!job->params || !job->velocity || !job->grad || !job->labels)
         return error_set(err, DSGD_E_NOMEM, "no memory for %zu parameters", n);
     train_net_init(job->net, opt->seed, job->params);
     job->schedule = (struct train_schedule_spec){
@@ -71,6 +73,7 @@ void train_job_free(struct train_job *job)
     train_net_destroy(job->net);
     free(job->params);
     free(job->velocity);
+    free(job->grad);
     free(job->labels);
     memset(job, 0, sizeof *job);
 }
@@ -94,12 +97,13 @@ static void checkpoint_options(const struct train_options *opt,
         run->checkpoint_minutes = opt->checkpoint_minutes;
 }
 
-void train_job_options(const struct train_job *job, struct dsgd_options *run)
+void train_job_options(struct train_job *job, struct dsgd_options *run)
 {
     const struct train_options *opt = job->opt;
 
     run->grad_elems = train_net_params(job->net) + 1;
     run->polls = job->opt->micro_batches > 1;
+    job->shared = run->work == DSGD_WORK_SHARED;
     run->sampler = DSGD_SAMPLER_RANGES;
     run->n_samples = job->data.train.n;
     run->batch = opt->batch;
@@ -145,6 +149,20 @@ static void gather(const struct train_job *job, uint64_t epoch, uint64_t first,
     }
 }
 
+/* Add the gradients and the loss of a micro-batch. */
+static double compute_some(struct loop *l, uint64_t epoch, uint64_t first,
+                           size_t n, float *grad)
+{
+    struct train_job *job = l->job;
+    double start_s = now_s();
+
+    gather(job, epoch, first, n, train_net_input(job->net), job->labels);
+    double loss =
+        train_net_gradient(job->net, job->params, job->labels, n, grad);
+    straggle(l->straggle, now_s() - start_s);
+    return loss;
+}
+
 /* Compute the sum of gradients of a step's share, in micro-batches, until all
  * is done or the work is no longer wanted.  Returns the samples processed. */
 static uint64_t compute(struct loop *l, const struct dsgd_step *step,
@@ -158,14 +176,11 @@ static uint64_t compute(struct loop *l, const struct dsgd_step *step,
 
     memset(grad, 0, l->n * sizeof *grad);
     while (done < total) {
-        double start_s = now_s();
         size_t n = (size_t)(total - done < part ? total - done : part);
         if (n > capacity)
             n = capacity;
-        gather(job, step->epoch, step->first_sample + done, n,
-               train_net_input(job->net), job->labels);
-        loss += train_net_gradient(job->net, job->params, job->labels, n, grad);
-        straggle(l->straggle, now_s() - start_s);
+        loss +=
+            compute_some(l, step->epoch, step->first_sample + done, n, grad);
         done += n;
         if (done < total && dsgd_poll(l->d, done, total) == DSGD_ABANDON)
             break;
@@ -256,11 +271,51 @@ static enum dsgd_err apply_means(struct loop *l)
     }
 }
 
-static enum dsgd_err take_step(struct loop *l, const struct dsgd_step *step)
+/* The gradients of a part that was claimed. */
+static void compute_part(struct loop *l, uint64_t epoch,
+                         const struct dsgd_part *part)
+{
+    size_t capacity = train_net_capacity(l->job->net);
+    double loss = 0;
+
+    memset(l->job->grad, 0, l->n * sizeof *l->job->grad);
+    for (uint64_t done = 0; done < part->n_samples;) {
+        uint64_t left = part->n_samples - done;
+        size_t n = left < capacity ? (size_t)left : capacity;
+        loss +=
+            compute_some(l, epoch, part->first_sample + done, n, l->job->grad);
+        done += n;
+    }
+    l->job->grad[l->n] = (float)loss;
+}
+
+/* What this worker gets to do of a step that is shared. */
+static enum dsgd_err give_parts(struct loop *l, const struct dsgd_step *step)
+{
+    struct dsgd_part part;
+    enum dsgd_err rc;
+
+    while ((rc = dsgd_claim(l->d, &part)) == DSGD_OK) {
+        compute_part(l, step->epoch, &part);
+        rc = dsgd_deposit(l->d, l->job->grad, l->n + 1, part.n_samples);
+        if (rc != DSGD_OK)
+            break;
+    }
+    return rc == DSGD_ABANDON ? DSGD_OK : rc;
+}
+
+static enum dsgd_err give_share(struct loop *l, const struct dsgd_step *step)
 {
     float *grad = dsgd_grad_buffer(l->d);
     uint64_t samples = step->n_samples ? compute(l, step, grad) : 0;
-    enum dsgd_err rc = dsgd_reduce(l->d, grad, l->n + 1, samples);
+
+    return dsgd_reduce(l->d, grad, l->n + 1, samples);
+}
+
+static enum dsgd_err take_step(struct loop *l, const struct dsgd_step *step)
+{
+    enum dsgd_err rc =
+        l->job->shared ? give_parts(l, step) : give_share(l, step);
 
     if (rc == DSGD_OK)
         rc = apply_means(l);

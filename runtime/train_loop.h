@@ -19,6 +19,8 @@ struct train_job {
     /* The replicated state. */
     float *params, *velocity; /* [train_net_params] */
     struct train_counters counters;
+    bool shared; /* work: steps come part by part */
+    float *grad; /* [train_net_params + 1] of a part, and its loss */
 };
 
 /* Read the data, build the model and draw its parameters.
@@ -32,7 +34,7 @@ void train_job_free(struct train_job *job);
 
 /* Fill in what the run is: sizes, limits, description.
  *   run  in out  from dsgd_options_init */
-void train_job_options(const struct train_job *job, struct dsgd_options *run);
+void train_job_options(struct train_job *job, struct dsgd_options *run);
 
 /* Train until the run is over.
  *   report      in   NULL: this worker reports and tests nothing

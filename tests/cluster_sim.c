@@ -6,6 +6,7 @@
 
 #include "exchange.h"
 #include "launch.h"
+#include "parts_sim.h"
 #include "rng.h"
 #include "segment.h"
 #include "transport.h"
@@ -13,7 +14,7 @@
 enum { QUEUE = 64, PIECES = 8 };
 static const double tick_s = 0.0005, life_s = 0.1, transfer_s = 0.003;
 
-enum doing { WAITS, COMPUTES, COMMITTED };
+enum doing { WAITS, COMPUTES, SHARES, COMMITTED, DEAD };
 
 /* As in client.c, with virtual time for the work. */
 struct worker {
@@ -25,6 +26,8 @@ struct worker {
     double stopped_until, life_s;
     uint32_t buf;
     float *slot[2];
+    double sample_s; /* with shared work */
+    struct parts_worker parts;
 };
 
 struct control {
@@ -35,6 +38,9 @@ struct control {
 
 struct node_sim {
     uint32_t n;
+    struct segment *seg; /* with shared work, and node 0 */
+    struct segment own;
+    struct node *node;
     struct worker *worker; /* [n] */
     double frozen_until, life_s;
     uint64_t published, started, pending;
@@ -74,6 +80,7 @@ struct cluster {
     size_t elems;
     uint32_t bufs;
     uint64_t checked; /* last mean looked at */
+    uint64_t left;    /* samples of the epoch */
     uint8_t *seen;    /* [elems] */
 };
 
@@ -201,6 +208,8 @@ static void take_control(struct cluster *s, struct node_sim *n)
     const struct control *c = &n->queue[n->tail++ % QUEUE];
     if (c->m.kind == MSG_CLOSE)
         on_close(s, n, c);
+    if (n->node)
+        node_message(n->node, &c->m, c->body, c->bytes);
     if (c->m.kind == MSG_SHOW && c->m.step == n->published + 1)
         n->show = *c;
     if (c->m.kind == MSG_START && c->m.step == n->published + 1)
@@ -211,6 +220,8 @@ static void publish(struct node_sim *n, const struct msg *m,
                     const struct msg_share *share)
 {
     n->published = m->step;
+    if (n->node)
+        node_jump(n->node, m->step);
     n->show.m.kind = 0;
     n->plan_step = 0;
     n->sum_waits = false;
@@ -311,7 +322,7 @@ static void begin(struct cluster *s, struct node_sim *n, uint32_t w)
     k->polls = rng_uniform(&s->rng) < .5;
     k->begin_s = s->now_s;
     k->end_s = s->now_s + (k->count ? s_of : 0);
-    k->doing = COMPUTES;
+    k->doing = spec->opt.work == DSGD_WORK_SHARED ? SHARES : COMPUTES;
     if (!k->stale)
         post(s, n, w, SEG_EVENT_BEGIN, 0, 0);
 }
@@ -339,18 +350,59 @@ static void commit(struct cluster *s, struct node_sim *n, uint32_t w,
     k->doing = COMMITTED;
 }
 
+static void share(struct cluster *s, struct node_sim *n, uint32_t w)
+{
+    struct worker *k = &n->worker[w];
+    double sample_s = k->sample_s * rng_range(&s->rng, .8, 1.2);
+
+    if (k->stale || n->published >= k->step) {
+        k->doing = COMMITTED;
+        return;
+    }
+    if (rng_uniform(&s->rng) < s->spec->slow)
+        sample_s *= rng_log_range(&s->rng, 3, 30);
+    parts_work(n->seg, w, &k->parts, k->step, s->now_s, sample_s);
+    if (!k->parts.count) /* waits, and says so */
+        k->life_s = s->now_s;
+}
+
+/* What was offered and accepted on the node. */
+static void take_parts(struct cluster *s, uint32_t index)
+{
+    struct node_sim *n = &s->nodes[index];
+    struct node *node = index ? n->node : s->node;
+
+    while (node_event(node, &n->events[n->n_events])) {
+        n->worker[n->events[n->n_events].worker].life_s = s->now_s;
+        n->n_events++;
+    }
+}
+
+static void give_back(struct cluster *s, uint32_t index)
+{
+    struct node_sim *n = &s->nodes[index];
+    struct msg m;
+
+    while (n->node && node_return(n->node, &m)) {
+        coordinator_returned(s->c, index, m.step, m.u.pool.tokens, s->now_s);
+        node_returned(n->node);
+    }
+}
+
 static void advance(struct cluster *s, struct node_sim *n, uint32_t w)
 {
     struct worker *k = &n->worker[w];
     double part = (s->now_s - k->begin_s) / (k->end_s - k->begin_s);
 
-    if (k->stopped_until > s->now_s)
+    if (k->stopped_until > s->now_s || k->doing == DEAD)
         return;
     if (k->doing == COMPUTES && s->now_s >= k->end_s)
         commit(s, n, w, k->give);
     else if (k->doing == COMPUTES && k->polls && n->published >= k->step)
         commit(s, n, w,
                (uint64_t)(floor(part * PIECES) / PIECES * (double)k->give));
+    if (k->doing == SHARES)
+        share(s, n, w);
     if (k->doing == COMMITTED && n->published >= k->step) {
         k->applied = n->published;
         k->doing = WAITS;
@@ -370,7 +422,8 @@ static void send_life(struct cluster *s, uint32_t index)
     n->life_s = s->now_s;
     for (uint32_t w = 0; w < n->n; w++) {
         struct worker *k = &n->worker[w];
-        if (k->stopped_until <= s->now_s && k->doing != COMMITTED)
+        if (k->stopped_until <= s->now_s && k->doing != COMMITTED &&
+            k->doing != DEAD)
             k->life_s = s->now_s;
         silent_s[w] = (float)(s->now_s - k->life_s);
     }
@@ -415,12 +468,15 @@ static void advance_node(struct cluster *s, uint32_t index)
     }
     for (uint32_t w = 0; w < n->n; w++)
         advance(s, n, w);
+    if (n->seg)
+        take_parts(s, index);
     if (index && (n->n_events || n->told != n->published))
         coordinator_has(s->c, index, n->published);
     n->told = n->published;
     if (n->n_events)
         coordinator_events(s->c, index, n->events, n->n_events, s->now_s);
     n->n_events = 0;
+    give_back(s, index);
     send_life(s, index);
 }
 
@@ -431,9 +487,25 @@ static bool happens(struct cluster *s, double every_s)
     return every_s > 0 && rng_uniform(&s->rng) < tick_s / every_s;
 }
 
+static void die(struct cluster *s)
+{
+    uint32_t i = (uint32_t)rng_below(&s->rng, s->spec->n_nodes);
+    struct node_sim *n = &s->nodes[i];
+    uint32_t w = (uint32_t)rng_below(&s->rng, n->n);
+    struct seg_event e = {.kind = SEG_EVENT_DIED, .value = SEG_DIED_FINAL | 9};
+
+    if ((!i && !w) || n->worker[w].doing == DEAD)
+        return;
+    n->worker[w].doing = DEAD;
+    segment_post(n->seg, w, &e);
+}
+
 static void faults(struct cluster *s)
 {
     const struct cluster_spec *spec = s->spec;
+
+    if (happens(s, spec->die_s))
+        die(s);
 
     if (happens(s, spec->stop_s)) {
         struct node_sim *n = &s->nodes[rng_below(&s->rng, spec->n_nodes)];
@@ -450,6 +522,7 @@ static void end_epoch(struct cluster *s)
     for (size_t i = 0; i < s->elems; i++)
         s->r->missing += !s->seen[i];
     memset(s->seen, 0, s->elems);
+    s->left = s->elems;
     s->r->epochs++;
 }
 
@@ -467,6 +540,11 @@ static void check_mean(struct cluster *s, uint64_t step)
     }
     s->r->samples += about.samples;
     s->r->empty += !about.samples;
+    uint64_t nominal =
+        s->spec->n_nodes * s->spec->per_node * s->spec->opt.batch;
+    s->r->over += about.samples > nominal;
+    s->r->under += about.samples < nominal && s->left >= nominal;
+    s->left -= about.samples < s->left ? about.samples : s->left;
     uint64_t most = about.contributors * s->spec->opt.batch;
     if (about.samples > most)
         s->r->carried += about.samples - most;
@@ -493,6 +571,7 @@ static bool coordinate(struct cluster *s)
 static void run(struct cluster *s)
 {
     const struct cluster_spec *spec = s->spec;
+    double start_s = s->now_s;
 
     while (s->now_s < spec->limit_s &&
            atomic_load(&s->seg.h->run) == SEG_RUNNING) {
@@ -504,10 +583,43 @@ static void run(struct cluster *s)
             ;
     }
     s->r->ended = atomic_load(&s->seg.h->run) != SEG_RUNNING;
-    s->r->time_s = s->now_s;
+    s->r->time_s = s->now_s - start_s;
+    double rate = 0;
+    for (uint32_t i = 0; i < spec->n_nodes; i++) {
+        for (uint32_t w = 0; w < s->nodes[i].n; w++)
+            rate += 1 / s->nodes[i].worker[w].sample_s;
+    }
+    s->r->ideal_s = (double)s->r->samples / rate;
 }
 
 /* --- setting up --- */
+
+static double sample_s(struct cluster *s)
+{
+    const struct cluster_spec *spec = s->spec;
+    double spread = spec->spread > 1 ? spec->spread : 1;
+
+    return spec->step_s / (double)spec->opt.batch *
+           rng_log_range(&s->rng, 1 / spread, spread);
+}
+
+/* What the parts are claimed from. */
+static bool make_segment(struct cluster *s, uint32_t index)
+{
+    struct node_sim *n = &s->nodes[index];
+    char name[SEGMENT_NAME];
+
+    if (index == 0) {
+        n->seg = &s->seg;
+        return true;
+    }
+    if (segment_create(n->n, s->elems, s->bufs, (size_t)1 << 16, &n->own, name,
+                       NULL) != DSGD_OK)
+        return false;
+    segment_unlink(name);
+    n->seg = &n->own;
+    return node_create(n->seg, &n->node, NULL) == DSGD_OK;
+}
 
 static bool make_node(struct cluster *s, uint32_t index)
 {
@@ -524,9 +636,13 @@ static bool make_node(struct cluster *s, uint32_t index)
     if (!n->worker || !n->share || !n->bulk_share || !n->queue || !n->sum ||
         !n->sent)
         return false;
+    if (s->spec->opt.work == DSGD_WORK_SHARED && !make_segment(s, index))
+        return false;
     for (uint32_t w = 0; w < per; w++) {
+        n->worker[w].sample_s = sample_s(s);
         for (uint32_t b = 0; b < s->bufs; b++) {
             n->worker[w].slot[b] = index == 0 ? segment_slot(&s->seg, w, b)
+                                   : n->seg   ? segment_slot(n->seg, w, b)
                                               : calloc(s->elems, sizeof(float));
             if (!n->worker[w].slot[b])
                 return false;
@@ -543,10 +659,13 @@ static void clean_up(struct cluster *s)
     segment_detach(&s->seg);
     for (uint32_t i = 0; s->nodes && i < s->spec->n_nodes; i++) {
         struct node_sim *n = &s->nodes[i];
-        for (uint32_t w = 0; i && n->worker && w < n->n; w++) {
+        for (uint32_t w = 0; i && !n->seg && n->worker && w < n->n; w++) {
             free(n->worker[w].slot[0]);
             free(n->worker[w].slot[1]);
         }
+        node_destroy(n->node);
+        if (i && n->seg)
+            segment_detach(n->seg);
         free(n->worker);
         free(n->share);
         free(n->bulk_share);
@@ -601,6 +720,7 @@ bool cluster_run(const struct cluster_spec *spec, struct cluster_result *r)
 
     *r = (struct cluster_result){0};
     s.elems = (size_t)spec->opt.n_samples;
+    s.left = s.elems;
     s.bufs = launch_slot_bufs(&spec->opt);
     rng_seed(&s.rng, spec->seed, 0);
     s.nodes = calloc(spec->n_nodes, sizeof *s.nodes);

@@ -17,10 +17,13 @@ struct cluster_spec {
     double slow;     /* probability of one that takes 3 to 30 times as long */
     double less;     /* … of handing over fewer samples than were given */
     double stop_s;   /* a worker is stopped that often, on average; 0: never */
+    double die_s;    /* … or with shared work ends for good, but one */
     double freeze_s; /* … a node but the first is frozen */
     double freeze_in_sum; /* probability that a node freezes when asked for its
                              sum */
-    double limit_s;       /* virtual time after which it is called a hang */
+    double spread;  /* of the workers' speeds with shared work: from 1 / spread
+                      to spread of the ordinary; 0: all the same */
+    double limit_s; /* virtual time after which it is called a hang */
 };
 
 struct cluster_result {
@@ -30,7 +33,10 @@ struct cluster_result {
     uint64_t missing; /* … or never */
     uint64_t carried; /* samples beyond the shares of those in time */
     uint64_t empty;   /* steps of no samples */
+    uint64_t over;    /* steps of more than all workers' batches */
+    uint64_t under;   /* … of less, where the epoch had them */
     double time_s;    /* virtual */
+    double ideal_s;   /* … if all had worked all the time, at their speeds */
 };
 
 /* Run it to its end.  Returns false when it could not be set up. */

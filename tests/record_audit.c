@@ -3,7 +3,7 @@
  *     steps S epochs E carried C parts P doubled D missing M wrong W differ R
  *         cuts L share F
  *
- * carried and parts count gradients; doubled and missing are samples of an
+ * carried and parts count gradients, and ranges of shared work; doubled and missing are samples of an
  * epoch that contributed more than once, and never (of epochs that ended);
  * wrong are steps whose samples are not the sum of their parts; differ are
  * steps after which replicas were not the same; L is the longest row of steps in
@@ -50,14 +50,20 @@ static void count(struct audit *a, uint64_t first, uint64_t n)
 }
 
 /* The rows that belong to the step.  Returns the carried samples. */
-static uint64_t take_contributions(struct audit *a, uint64_t step,
+static uint64_t take_contributions(struct audit *a,
+                                   const struct record_step *about,
                                    enum dsgd_err *rc)
 {
-    uint64_t samples = 0;
+    uint64_t samples = 0, step = about->step;
 
     while (*rc == DSGD_OK && a->has_next && a->next.step <= step) {
         const struct record_contribution *c = &a->next;
-        if (c->step == step && c->from == step) {
+        if (c->step == step && c->from == step && !about->count[c->worker]) {
+            a->parts++; /* of shared work */
+            a->wrong += !about->mask[c->worker];
+            samples += c->samples;
+            count(a, c->first, c->samples);
+        } else if (c->step == step && c->from == step) {
             a->part[c->worker] = c->samples;
             a->parts++;
         } else if (c->step == step) {
@@ -122,7 +128,7 @@ static enum dsgd_err read_steps(struct audit *a)
            (rc = record_read_step(a->r, &step, &a->err)) == DSGD_OK) {
         for (uint32_t w = 0; w < n; w++)
             a->part[w] = UINT64_MAX;
-        uint64_t samples = take_contributions(a, step.step, &rc);
+        uint64_t samples = take_contributions(a, &step, &rc);
         for (uint32_t w = 0; w < n; w++) {
             if (!step.mask[w])
                 continue;

@@ -6,7 +6,7 @@
  * single: a message for each arrival, and a decision after each; node: all
  * arrivals of a node of 40 in one message.  close: from the message that makes
  * it close the step until the mean is complete, with all nodes' sums taken in.
- */
+ * shared: with shared work, of 8 parts a worker, arrivals are those of parts. */
 #include <malloc.h>
 #include <math.h>
 #include <stdio.h>
@@ -40,6 +40,11 @@ struct bench {
     uint32_t *order; /* [n] of arrival */
     float *duration; /* [n] */
     float one;
+    bool shared;
+    struct pool { /* [n_nodes] in parts of one sample */
+        uint64_t step, n, next, tokens, revoked;
+        bool asked;
+    } * pool;
 };
 
 static struct bench *running;
@@ -51,13 +56,32 @@ double __wrap_own_clock_s(struct own_clock *clock)
     return running->now_s;
 }
 
+static void take_pool(struct pool *p, const struct msg *m,
+                      const struct msg_range *range)
+{
+    uint64_t tokens = m->u.pool.tokens;
+
+    if (m->step != p->step)
+        *p = (struct pool){.step = m->step};
+    if (m->kind == MSG_REVOKE) {
+        p->revoked = tokens < p->tokens ? tokens : p->tokens;
+        p->tokens -= p->revoked;
+        p->asked = true;
+        return;
+    }
+    p->tokens += tokens;
+    for (uint32_t i = 0; i < m->count; i++)
+        p->n += range[i].count;
+}
+
 static bool control(struct transport *t, uint32_t node, const struct msg *m,
                     const void *body, size_t bytes)
 {
     struct bench *b = (struct bench *)t;
 
-    (void)body;
     (void)bytes;
+    if (m->kind == MSG_POOL || m->kind == MSG_TOKENS || m->kind == MSG_REVOKE)
+        take_pool(&b->pool[node], m, body);
     if (m->kind == MSG_CLOSE) {
         b->asked[node] = true;
         b->attempt[node] = m->attempt;
@@ -164,8 +188,8 @@ static void draw(struct bench *b, struct rng *rng, bool single)
 }
 
 /* Time in the coordinator for one step.  Returns the arrivals it took in. */
-static uint32_t step(struct bench *b, struct rng *rng, bool single,
-                     double *arrive_s, double *close_s)
+static uint32_t step_own(struct bench *b, struct rng *rng, bool single,
+                         double *arrive_s, double *close_s)
 {
     uint32_t arrived = 0;
     double start_s = b->now_s;
@@ -190,6 +214,96 @@ static uint32_t step(struct bench *b, struct rng *rng, bool single,
     return arrived;
 }
 
+/* Parts that node 0's workers offer and that are accepted. */
+static uint32_t parts_here(struct bench *b, struct msg_event *e, uint32_t most)
+{
+    struct seg_pool *pool = b->seg.pool;
+    uint32_t n = 0;
+
+    for (uint32_t l = 0; l < most; l++) {
+        uint64_t word = atomic_load(&pool->claim);
+        struct seg_event offer = {.kind = SEG_EVENT_PART,
+                                  .fraction = .06f,
+                                  .step = b->step,
+                                  .value = 1,
+                                  .entry = SEGMENT_POOL_INDEX(word)};
+        if (SEGMENT_POOL_STEP(word) != b->step ||
+            word >= atomic_load(&pool->limit))
+            break;
+        atomic_store(&pool->claim, word + 1);
+        segment_post(&b->seg, l, &offer);
+    }
+    while (n < most && node_event(b->node, &e[n]))
+        n++;
+    return n;
+}
+
+/* The same on another node. */
+static uint32_t parts_there(struct bench *b, uint32_t node, struct msg_event *e,
+                            uint32_t most)
+{
+    struct pool *p = &b->pool[node];
+    uint32_t n = 0;
+
+    for (; n < most && p->next < p->n && p->tokens; n++) {
+        e[n] = (struct msg_event){.worker = n,
+                                  .kind = SEG_EVENT_PART,
+                                  .step = b->step,
+                                  .value = p->next++ << 32 | 1,
+                                  .duration_s = .06f};
+        p->tokens--;
+    }
+    return n;
+}
+
+static void answer_revokes(struct bench *b)
+{
+    for (uint32_t i = 1; i < b->n_nodes; i++) {
+        struct pool *p = &b->pool[i];
+        if (!p->asked)
+            continue;
+        p->asked = false;
+        coordinator_returned(b->c, i, b->step, p->revoked, b->now_s);
+    }
+}
+
+/* All nodes' workers give a part each, again and again. */
+static uint32_t step_shared(struct bench *b, bool single, double *arrive_s,
+                            double *close_s)
+{
+    struct msg_event e[PER_NODE];
+    uint32_t arrived = 0;
+
+    b->step = node_published(b->node) + 1;
+    for (uint32_t i = 0; node_published(b->node) < b->step;
+         i = (i + 1) % b->n_nodes) {
+        uint32_t most = single ? 1 : on_node(b, i);
+        uint32_t n = i ? parts_there(b, i, e, most) : parts_here(b, e, most);
+        b->now_s += .06 / b->n_nodes;
+        uint64_t began = sys_now_ns();
+        if (n)
+            coordinator_events(b->c, i, e, n, b->now_s);
+        answer_revokes(b);
+        while (coordinate(b))
+            ;
+        double took_s = (double)(sys_now_ns() - began) * 1e-9;
+        arrived += n;
+        if (node_published(b->node) < b->step)
+            *arrive_s += took_s;
+        else
+            *close_s = took_s;
+    }
+    return arrived;
+}
+
+static uint32_t step(struct bench *b, struct rng *rng, bool single,
+                     double *arrive_s, double *close_s)
+{
+    if (b->shared)
+        return step_shared(b, single, arrive_s, close_s);
+    return step_own(b, rng, single, arrive_s, close_s);
+}
+
 /* Everybody is ready for the first step. */
 static void begin(struct bench *b)
 {
@@ -210,13 +324,16 @@ static bool make(struct bench *b, const char *cutoff, const char *model)
     struct dsgd_options opt = {.grad_elems = 1,
                                .sampler = DSGD_SAMPLER_RANGES,
                                .n_samples = (uint64_t)1 << 40,
-                               .batch = 1};
+                               .batch = b->shared ? 8 : 1,
+                               .parts = 8,
+                               .work = b->shared ? DSGD_WORK_SHARED
+                                                 : DSGD_WORK_OWN};
     struct cutoff_spec spec;
     char name[SEGMENT_NAME];
     uint32_t *worker_node = calloc(b->n, sizeof *worker_node);
     struct dsgd_error err = {""};
 
-    snprintf(opt.cutoff, sizeof opt.cutoff, "%s", cutoff);
+    snprintf(opt.cutoff, sizeof opt.cutoff, "%s", b->shared ? "full" : cutoff);
     snprintf(opt.model, sizeof opt.model, "%s", model ? model : "");
     for (uint32_t w = 0; worker_node && w < b->n; w++)
         worker_node[w] = node_of(w);
@@ -225,7 +342,8 @@ static bool make(struct bench *b, const char *cutoff, const char *model)
     if (rc == DSGD_OK)
         rc = launch_model(&opt, &spec, &b->model, &err);
     if (rc == DSGD_OK)
-        rc = segment_create(PER_NODE, 1, 1, 0, &b->seg, name, &err);
+        rc = segment_create(PER_NODE, 1, launch_slot_bufs(&opt), 0, &b->seg,
+                            name, &err);
     if (rc == DSGD_OK) {
         segment_unlink(name);
         rc = node_create(&b->seg, &b->node, &err);
@@ -288,11 +406,13 @@ static bool bench(uint32_t n, const char *cutoff, const char *model)
 
     running = &b;
     b.n_nodes = (n + PER_NODE - 1) / PER_NODE;
+    b.shared = strcmp(cutoff, "shared") == 0;
+    b.pool = calloc(b.n_nodes, sizeof *b.pool);
     b.asked = calloc(b.n_nodes, sizeof *b.asked);
     b.attempt = calloc(b.n_nodes, sizeof *b.attempt);
     b.order = calloc(n, sizeof *b.order);
     b.duration = calloc(n, sizeof *b.duration);
-    bool good = b.asked && b.attempt && b.order && b.duration &&
+    bool good = b.pool && b.asked && b.attempt && b.order && b.duration &&
                 make(&b, cutoff, model);
     if (good)
         measure(&b);
@@ -301,6 +421,7 @@ static bool bench(uint32_t n, const char *cutoff, const char *model)
     node_destroy(b.node);
     segment_detach(&b.seg);
     timing_model_free(b.model);
+    free(b.pool);
     free(b.asked);
     free(b.attempt);
     free(b.order);
@@ -310,8 +431,8 @@ static bool bench(uint32_t n, const char *cutoff, const char *model)
 
 int main(int argc, char **argv)
 {
-    static const char *const cutoff[] = {"full", "static:90%", "order",
-                                         "dynamic"};
+    static const char *const cutoff[] = {"full", "shared", "static:90%",
+                                         "order", "dynamic"};
     static char first[] = "2175", second[] = "10000";
     char *usual[] = {first, second, NULL}, **n = usual;
     const char *model = NULL;
@@ -328,7 +449,7 @@ int main(int argc, char **argv)
            "| close, ms | worst | single: arrivals/s | close, ms | worst |\n"
            "| --: | --: | --- | --: | --: | --: | --: | --: | --: | --: |\n");
     for (; *n; n++) {
-        for (int i = 0; i < (model ? 4 : 3); i++) {
+        for (int i = 0; i < (model ? 5 : 4); i++) {
             if (!bench((uint32_t)strtoul(*n, NULL, 10), cutoff[i], model))
                 return 1;
         }

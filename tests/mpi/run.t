@@ -48,6 +48,15 @@ done <<'CASES'
 -3 ended with exit code 3
 CASES
 
+name="shared work, worker 2 is killed"
+export DSGD_WORK=shared
+go -w 4 "$sleeper" -t .001 -e 10 -x 2:30:9
+is "$name: exit code" "$rc" 0
+trained 4
+like "$name: is named at the end" "$err" ': worker 2 started again 1 time$'
+like "$name: no sample lost or doubled" "$out" 'samples 10000, '
+unset DSGD_WORK
+
 name="worker 1 dies every time"
 go -w 4 --restarts 1 "$sleeper" -t .004 -e 10 -x 1:30:+9
 is "$name: exit code" "$rc" 0

@@ -1,11 +1,12 @@
 /* A training with known answers, for tests under mpirun and srun.
  *
  *     toy [-e epochs] [-b batch] [-n samples] [-g floats] [-s RANK:SECONDS]…
- *         [-t SECONDS] [-p] [-r SEED] [-x RANK:STEP] [-q] [-R]
+ *         [-t SECONDS] [-p] [-r SEED] [-x RANK:STEP] [-q] [-R] [-c]
  *
  * Each sample i adds 1 to element i % floats of the gradient, so that the sum
  * of mean * samples over the steps of an epoch counts how often each residue
  * was used in it.
+ * With -c, and with shared work (DSGD_WORK), steps are computed part by part.
  * -s makes a rank sleep that long in each step (in 8 pieces, polling with -p);
  * -t is everybody's time; -r makes both of them random: some steps take up to
  * 40 times as long, some poll, some give half of their share; -x raises SIGSTOP
@@ -27,7 +28,7 @@ struct plan {
     double base_s;
     uint64_t epochs, batch, samples;
     size_t floats;
-    bool poll, quiet, random, rough;
+    bool poll, quiet, random, rough, parts;
     uint64_t seed;
     long stop_rank, stop_step;
 };
@@ -73,8 +74,11 @@ static int parse(int argc, char **argv, struct plan *p)
                        .samples = 1000,
                        .floats = 1000,
                        .stop_rank = -1};
-    while ((c = getopt(argc, argv, "e:b:n:g:s:t:pr:x:qR")) != -1) {
+    while ((c = getopt(argc, argv, "ce:b:n:g:s:t:pr:x:qR")) != -1) {
         switch (c) {
+        case 'c':
+            p->parts = true;
+            break;
         case 'e':
             p->epochs = strtoull(optarg, NULL, 10);
             break;
@@ -181,6 +185,34 @@ static uint64_t compute(struct dsgd *d, const struct plan *p,
     return done;
 }
 
+/* Compute parts of a step until it is over; a whole share's time is that of a
+ * batch. */
+static enum dsgd_err give_parts(struct dsgd *d, const struct plan *p,
+                                struct dsgd_step *step)
+{
+    struct dsgd_part part;
+    enum dsgd_err rc;
+    bool poll;
+    int pieces = 8;
+    double whole = (p->base_s + p->time_s[dsgd_rank(d)]) *
+                   draw(d, p, step->index, &poll, &pieces);
+    float *grad = calloc(p->floats, sizeof *grad);
+
+    if (!grad)
+        return DSGD_E_NOMEM;
+    while ((rc = dsgd_claim(d, &part)) == DSGD_OK) {
+        memset(grad, 0, p->floats * sizeof *grad);
+        nap(whole * (double)part.n_samples / (double)p->batch);
+        step->first_sample = part.first_sample;
+        add_samples(p, step, 0, part.n_samples, grad);
+        rc = dsgd_deposit(d, grad, p->floats, part.n_samples);
+        if (rc != DSGD_OK)
+            break;
+    }
+    free(grad);
+    return rc == DSGD_ABANDON ? DSGD_OK : rc;
+}
+
 /* Compare what was used in an epoch with each sample being used once. */
 static void end_epoch(const struct plan *p, struct view *v)
 {
@@ -217,8 +249,9 @@ static enum dsgd_err train(struct dsgd *d, const struct plan *p, struct view *v)
         if ((long)dsgd_rank(d) == p->stop_rank &&
             (long)step.index == p->stop_step)
             raise(SIGSTOP);
-        uint64_t done = compute(d, p, &step, grad);
-        rc = dsgd_reduce(d, grad, p->floats, done);
+        rc = p->parts
+                 ? give_parts(d, p, &step)
+                 : dsgd_reduce(d, grad, p->floats, compute(d, p, &step, grad));
         if (rc != DSGD_OK)
             return rc;
         while ((rc = dsgd_next_mean(d, &m)) == DSGD_OK || rc == DSGD_RESYNCED) {
@@ -266,6 +299,7 @@ int main(int argc, char **argv)
     opt.n_samples = p.samples;
     opt.batch = p.batch;
     opt.epochs = p.epochs;
+    p.parts = p.parts || opt.work == DSGD_WORK_SHARED;
     opt.warn = warn;
     opt.note = note;
     rc = dsgd_mpi_open(MPI_COMM_WORLD, &opt, &d, &err);

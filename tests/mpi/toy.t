@@ -77,6 +77,30 @@ ok $? "the others are identical"
 grep -q 'samples 4000 deviation 0.000' "$dir/out"
 ok $? "its samples went to others"
 
+# Shared work: in as many steps, whoever does it.
+run DSGD_WORK=shared -- -t .003 -s 2:.03
+ok $? "shared work with a straggler: exit code 0"
+[ "$(states)" = 1 ] && [ "$(shown)" = 4 ]
+ok $? "shared work: identical replicas"
+grep -q 'steps 64 samples 2000 deviation 0.000' "$dir/out"
+ok $? "shared work: every sample once an epoch, in the fewest steps"
+run DSGD_CUTOFF=static:3 DSGD_PARTIAL=contribute -- -t .003 -s 2:.03 -c
+ok $? "own work in parts, with a straggler: exit code 0"
+[ "$(states)" = 1 ] && [ "$(shown)" = 4 ]
+ok $? "own work in parts: identical replicas"
+grep -q 'samples 2000 deviation 0.000' "$dir/out"
+ok $? "own work in parts: every sample once an epoch"
+run DSGD_WORK=shared DSGD_PARTS=3 -- -t .003 -r 2 -b 10
+ok $? "shared work, parts of other sizes: exit code 0"
+grep -q 'steps 50 samples 2000 deviation 0.000' "$dir/out"
+ok $? "shared work, parts of other sizes: in the fewest steps"
+run DSGD_WORK=shared DSGD_HARD_TIMEOUT=1 -- -t .003 -x 2:5 -e 4
+ok $? "shared work, a stopped worker: exit code 0"
+[ "$(states)" = 1 ] && [ "$(shown)" = 3 ]
+ok $? "shared work, a stopped worker: the others are identical"
+grep -q 'samples 4000 deviation 0.000' "$dir/out"
+ok $? "shared work, a stopped worker: others do its samples"
+
 # Gradients of many chunks, whose sums are helped with by ranks that are stopped
 # for a moment again and again.
 run -- -t .001 -g 400000 -n 400 -e 4 &

@@ -32,6 +32,7 @@ struct plan {
     int end_how;
     bool end_always, idle;
     const char *dir;
+    float *part_grad; /* [floats], with shared work */
 };
 
 struct times {
@@ -145,6 +146,37 @@ static enum dsgd_err take_means(struct dsgd *d, const struct plan *p,
     return rc == DSGD_UP_TO_DATE || rc == DSGD_EPOCH_END ? DSGD_OK : rc;
 }
 
+/* With shared work -t is the time of a part, and -x ends it after one. */
+static enum dsgd_err give_parts(struct dsgd *d, const struct plan *p,
+                                struct dsgd_step *step)
+{
+    struct dsgd_part part;
+    enum dsgd_err rc;
+
+    while ((rc = dsgd_claim(d, &part)) == DSGD_OK) {
+        step->first_sample = part.first_sample;
+        step->n_samples = part.n_samples;
+        compute(p, step, p->part_grad);
+        rc = dsgd_deposit(d, p->part_grad, p->floats, part.n_samples);
+        if (rc != DSGD_OK)
+            break;
+        maybe_end(p, dsgd_rank(d), step->index);
+    }
+    return rc == DSGD_ABANDON ? DSGD_OK : rc;
+}
+
+static enum dsgd_err give_share(struct dsgd *d, const struct plan *p,
+                                struct dsgd_step *step)
+{
+    float *grad = dsgd_grad_buffer(d);
+
+    compute(p, step, grad);
+    maybe_end(p, dsgd_rank(d), step->index);
+    if (step->index < MOST_STEPS)
+        times.given_ns[step->index] = now_ns();
+    return dsgd_reduce(d, grad, p->floats, step->n_samples);
+}
+
 static enum dsgd_err train(struct dsgd *d, const struct plan *p, float *state,
                            float *seen)
 {
@@ -152,12 +184,7 @@ static enum dsgd_err train(struct dsgd *d, const struct plan *p, float *state,
     enum dsgd_err rc;
 
     while ((rc = dsgd_step_begin(d, &step)) == DSGD_OK) {
-        float *grad = dsgd_grad_buffer(d);
-        compute(p, &step, grad);
-        maybe_end(p, dsgd_rank(d), step.index);
-        if (step.index < MOST_STEPS)
-            times.given_ns[step.index] = now_ns();
-        rc = dsgd_reduce(d, grad, p->floats, step.n_samples);
+        rc = p->part_grad ? give_parts(d, p, &step) : give_share(d, p, &step);
         if (rc == DSGD_OK)
             rc = take_means(d, p, state, seen);
         if (rc != DSGD_OK)
@@ -232,7 +259,9 @@ int main(int argc, char **argv)
         return fail("open", err.text, rc);
     float *state = calloc(p.floats, sizeof *state);
     float *seen = calloc(p.floats, sizeof *seen);
-    if (!state || !seen)
+    if (opt.work == DSGD_WORK_SHARED)
+        p.part_grad = calloc(p.floats, sizeof *p.part_grad);
+    if (!state || !seen || (opt.work == DSGD_WORK_SHARED && !p.part_grad))
         return DSGD_E_NOMEM;
     dsgd_register(d, state, p.floats * sizeof *state, &err);
     dsgd_register(d, seen, p.floats * sizeof *seen, &err);
@@ -250,5 +279,6 @@ int main(int argc, char **argv)
     rc = dsgd_close(d);
     free(state);
     free(seen);
+    free(p.part_grad);
     return (int)rc;
 }

@@ -12,6 +12,7 @@ struct dsgd {
     float *slot, *mean;
     uint64_t step, epoch, position; /* position: samples handed out */
     uint64_t share, samples;        /* of the step at hand */
+    uint64_t claimed, given;        /* of the share, in parts */
     bool in_step, mean_due, abandoned, resynced, epoch_ended, over;
     uint64_t published, unique;
 };
@@ -57,6 +58,7 @@ enum dsgd_err dsgd_step_begin(struct dsgd *d, struct dsgd_step *step)
     d->share = left < d->opt.batch ? left : d->opt.batch;
     if (hits(d->plan.empty_every, d->step))
         d->share = 0;
+    d->claimed = d->given = 0;
     d->in_step = true;
     d->abandoned = d->epoch_ended = false;
     *step = (struct dsgd_step){.index = d->step,
@@ -99,6 +101,39 @@ enum dsgd_err dsgd_reduce(struct dsgd *d, const float *grad, size_t n,
         d->mean[i] = grad[i] / (float)samples;
     d->position += d->samples;
     d->unique += d->samples;
+    return DSGD_OK;
+}
+
+enum dsgd_err dsgd_claim(struct dsgd *d, struct dsgd_part *part)
+{
+    uint64_t left = d->share - d->given;
+
+    d->seen.wrong_order += !d->in_step || d->claimed;
+    if (!left) {
+        enum dsgd_err rc = dsgd_reduce(d, d->slot, d->opt.grad_elems, d->share);
+        return rc == DSGD_OK ? DSGD_ABANDON : rc;
+    }
+    d->claimed = left < d->plan.part ? left : d->plan.part;
+    *part = (struct dsgd_part){d->position + d->given, d->claimed};
+    return DSGD_OK;
+}
+
+enum dsgd_err dsgd_deposit(struct dsgd *d, const float *grad, size_t n,
+                           uint64_t samples)
+{
+    d->seen.wrong_order += !d->in_step || samples != d->claimed ||
+                           n != d->opt.grad_elems || grad == d->slot;
+    d->seen.parts++;
+    if (hits(d->plan.abandon_every, d->step)) {
+        d->abandoned = true;
+        d->seen.abandoned++;
+        enum dsgd_err rc = dsgd_reduce(d, d->slot, n, 0);
+        return rc == DSGD_OK ? DSGD_ABANDON : rc;
+    }
+    for (size_t i = 0; i < n; i++)
+        d->slot[i] = grad[i] + (d->given ? d->slot[i] : 0);
+    d->given += samples;
+    d->claimed = 0;
     return DSGD_OK;
 }
 

@@ -14,11 +14,14 @@ struct fake_plan {
                                overwritten by itself; 0: never */
     uint64_t fail_at;       /* dsgd_reduce fails; 0: never */
     bool standstill;        /* scale every learning rate by 0 */
+    uint64_t part;          /* samples of a part; one that is deposited in a
+                               step of abandon_every is too late, and so is the
+                               step published, with zeros */
 };
 
 /* What was seen. */
 struct fake_seen {
-    uint64_t polls, abandoned, reduced_samples, wrong_order;
+    uint64_t polls, abandoned, reduced_samples, wrong_order, parts;
     size_t registered; /* parts */
 };
 

@@ -124,6 +124,12 @@ static void test_others(void)
     check(OPTION_LR_SCALE, "cube", false);
     check(OPTION_MAX_CUTS, "3", true);
     check(OPTION_MAX_CUTS, "-3", false);
+    check(OPTION_WORK, "own", true);
+    check(OPTION_WORK, "shared", true);
+    check(OPTION_WORK, "both", false);
+    check(OPTION_PARTS, "8", true);
+    check(OPTION_PARTS, "0", false);
+    check(OPTION_PARTS, "65537", false);
     check(OPTION_MAX_CUT_SHARE, "12.5%", true);
     check(OPTION_MAX_CUT_SHARE, "0%", false);
     check(OPTION_MAX_CUT_SHARE, "101%", false);

@@ -229,6 +229,79 @@ static void may_split(void)
     sampler_destroy(s);
 }
 
+/* A step's samples drawn bit by bit, some of which come back in pieces of a
+ * part, in any order. */
+static void drawn(uint64_t n, uint64_t unit, uint32_t cut)
+{
+    enum { MOST = 16 };
+    struct dsgd_options opt = {.n_samples = n, .batch = 8};
+    struct sample_range range[MOST];
+    uint8_t *used = calloc(n, 1);
+    struct sampler *s;
+    uint64_t steps = 0, bad_count = 0, longest = 0;
+
+    sampler_create(&opt, WORKERS, &s, NULL);
+    is_int(sampler_reserve(s, 4000, NULL), DSGD_OK, "room for what comes back");
+    for (uint64_t epoch = 0; epoch < 3; epoch++) {
+        do {
+            uint64_t whole = sampler_whole(s, unit), most = 20 * unit + 3;
+            uint64_t each = whole ? unit : 1, drew = 0;
+            size_t k = sampler_draw(s, most, each, range, MOST);
+            longest = k > longest ? k : longest;
+            for (size_t i = k; i-- > 0;) {
+                drew += range[i].count;
+                bad_count += range[i].count % each != 0;
+                for (uint64_t at = 0; at < range[i].count; at += each) {
+                    if (random_next() % 256 < cut) {
+                        sampler_take_back(s, range[i].first + at, each);
+                        continue;
+                    }
+                    for (uint64_t j = 0; j < each; j++)
+                        used[range[i].first + at + j]++;
+                    sampler_done(s, each);
+                }
+            }
+            bad_count += drew > most || (whole && !drew);
+        } while (!sampler_epoch_end(s) && ++steps < 100000);
+        for (uint64_t i = 0; i < n; i++)
+            bad_count += used[i] != epoch + 1;
+    }
+    ok(!bad_count && steps < 100000,
+       "%llu samples drawn by %llu, %u/256 come back: each once an epoch",
+       (unsigned long long)n, (unsigned long long)unit, cut);
+    if (!cut)
+        ok(longest == 1, "in one range each, as none come back");
+    sampler_destroy(s);
+    free(used);
+}
+
+/* What was drawn and is not used is as if it had not been. */
+static void undrawn(void)
+{
+    struct dsgd_options opt = {.n_samples = 100, .batch = 8};
+    struct sample_range r[8];
+    struct sampler *s;
+
+    sampler_create(&opt, WORKERS, &s, NULL);
+    sampler_draw(s, 40, 1, r, 8);
+    sampler_take_back(s, 30, 10);
+    sampler_take_back(s, 10, 5);
+    sampler_take_back(s, 15, 15);
+    sampler_done(s, 10);
+    is_int((long long)sampler_left(s), 90, "90 of 100 left");
+    is_int((long long)sampler_draw(s, 100, 1, r, 8), 1, "in one range");
+    ok(r[0].first == 10 && r[0].count == 90,
+       "from the first that was not used");
+    sampler_take_back(s, 50, 7);
+    is_int((long long)sampler_whole(s, 4), 4, "four of seven in parts of four");
+    is_int((long long)sampler_draw(s, 100, 4, r, 8), 1, "which can be drawn");
+    is_int((long long)r[0].count, 4, "are");
+    is_int((long long)sampler_draw(s, 100, 4, r, 8), 0, "and no more");
+    is_int((long long)sampler_draw(s, 100, 1, r, 8), 1, "but one by one");
+    ok(r[0].first == 54 && r[0].count == 3, "the rest");
+    sampler_destroy(s);
+}
+
 static void bad(void)
 {
     struct dsgd_options opt = {.batch = 10};
@@ -276,6 +349,10 @@ int main(void)
     drop();
     cut_ranges();
     parts();
+    drawn(1000, 4, 0);
+    drawn(1000, 4, 64);
+    drawn(1003, 5, 200);
+    undrawn();
     may_split();
     bad();
     shuffle();

@@ -96,6 +96,8 @@ static struct outcome run(const struct train_options *opt,
         train_job_free(&job);
         return o;
     }
+    if (plan && plan->part)
+        run_opt.work = DSGD_WORK_SHARED;
     train_job_options(&job, &run_opt);
     fake_open(&run_opt, plan, &d);
     o.rc = train_run(d, &job, report, &o.everywhere, &o.err);
@@ -184,16 +186,20 @@ static void test_learns(const char *model, const char *samples, double least)
 static void test_micro_batches(void)
 {
     struct train_options opt;
-    double loss[2][64];
-    char *argv[] = {"", "--model=mlp", "--max-steps=12", "--batch=50", NULL};
+    const struct fake_plan parts = {.part = 11}; /* and more than is taken */
+    double loss[3][64];
+    char *argv[] = {"",           "--model=mlp",    "--max-steps=12",
+                    "--batch=50", "--eval-batch=5", NULL};
     char line[128];
 
-    for (int i = 0; i < 2; i++) {
-        argv[4] = i ? "--micro-batches=7" : "--micro-batches=1";
-        options(&opt, 5, argv);
+    for (int i = 0; i < 3; i++) {
+        argv[5] = i ? "--micro-batches=7" : "--micro-batches=1";
+        options(&opt, 6, argv);
         opt.loss_curve = path_of("curve");
-        struct outcome o = run(&opt, NULL);
-        is_int(o.rc, DSGD_OK, argv[4]);
+        struct outcome o = run(&opt, i == 2 ? &parts : NULL);
+        ok(o.rc == DSGD_OK && !o.seen.wrong_order, "%s",
+           i == 2 ? "parts" : argv[5]);
+        is_int((long long)o.seen.parts, i == 2 ? 12 * 5 : 0, "its parts");
         FILE *f = fopen(path_of("curve"), "r");
         int n = 0;
         while (fgets(line, sizeof line, f)) {
@@ -205,10 +211,11 @@ static void test_micro_batches(void)
     }
     double worst = 0;
     for (int s = 0; s < 12; s++) {
-        double d = fabs(loss[1][s] / loss[0][s] - 1);
+        double d = fmax(fabs(loss[1][s] / loss[0][s] - 1),
+                        fabs(loss[2][s] / loss[0][s] - 1));
         worst = d <= worst ? worst : d;
     }
-    ok(worst < 1e-5, "micro-batches change no loss (%.1e)", worst);
+    ok(worst < 1e-5, "neither changes a loss (%.1e)", worst);
 }
 
 static void test_bad_days(void)
@@ -226,6 +233,16 @@ static void test_bad_days(void)
     plan = (struct fake_plan){.empty_every = 4};
     o = run(&opt, &plan);
     ok(o.rc == DSGD_OK && o.seen.wrong_order == 0, "steps with no samples");
+
+    plan = (struct fake_plan){.abandon_every = 3, .part = 17};
+    o = run(&opt, &plan);
+    ok(o.rc == DSGD_OK && o.seen.abandoned == 6 && o.seen.wrong_order == 0,
+       "parts that are too late");
+    is_int((long long)o.seen.reduced_samples, 14 * 60, "the rest contributes");
+    plan.abandon_every = 0;
+    plan.empty_every = 4;
+    o = run(&opt, &plan);
+    ok(o.rc == DSGD_OK && o.seen.wrong_order == 0, "steps without parts");
 
     plan = (struct fake_plan){0};
     uint64_t plain = run(&opt, &plan).checksum;

@@ -1,0 +1,236 @@
+/* A worker's step in parts: claimed, computed, offered; see node_parts.h. */
+#include <string.h>
+
+#include "client.h"
+#include "error.h"
+#include "sum.h"
+#include "sys.h"
+
+/* A worker that waits says so often: it is not the one that holds the step up. */
+#define LIFE_EVERY_NS UINT64_C(200000000)
+
+static const struct seg_worker *self(const struct dsgd *d)
+{
+    return &d->seg.workers[d->local];
+}
+
+/* Nothing that this worker could give to the step would count. */
+static bool is_over(const struct dsgd *d)
+{
+    const struct seg_header *h = d->seg.h;
+
+    return d->stale || atomic_load(&h->published) >= d->step ||
+           atomic_load(&h->run) != SEG_RUNNING ||
+           SEGMENT_POOL_STEP(atomic_load(&d->seg.pool->claim)) > d->step;
+}
+
+static enum dsgd_err hand_over(struct dsgd *d)
+{
+    d->work.claimed = false;
+    d->reduced = d->step;
+    d->step = 0;
+    return DSGD_ABANDON;
+}
+
+static void doze(struct dsgd *d, uint32_t bell)
+{
+    client_sign_of_life(d);
+    client_wait_bell(d, bell, LIFE_EVERY_NS);
+}
+
+/* The first part of a step may be meant for this worker. */
+static bool take_fixed(struct dsgd *d, uint32_t *entry)
+{
+    const struct seg_pool *pool = d->seg.pool;
+
+    if (d->work.had_fixed ||
+        SEGMENT_POOL_STEP(atomic_load(&pool->claim)) != d->step)
+        return false;
+    d->work.had_fixed = true;
+    *entry = d->local;
+    return d->local < atomic_load(&pool->fixed) &&
+           atomic_load(&d->seg.parts[d->local].count) > 0;
+}
+
+static bool take_free(struct dsgd *d, uint32_t *entry)
+{
+    struct seg_pool *pool = d->seg.pool;
+    uint64_t word = atomic_load(&pool->claim);
+
+    do {
+        uint64_t limit = atomic_load(&pool->limit);
+        if (SEGMENT_POOL_STEP(word) != d->step ||
+            SEGMENT_POOL_STEP(limit) != d->step ||
+            SEGMENT_POOL_INDEX(word) >= SEGMENT_POOL_INDEX(limit))
+            return false;
+    } while (!atomic_compare_exchange_weak(&pool->claim, &word, word + 1));
+    *entry = SEGMENT_POOL_INDEX(word);
+    return true;
+}
+
+/* What an entry says, unless the pool is another step's by now: whoever reads
+ * what was written for that sees claim 0 or later. */
+static bool read_entry(struct dsgd *d, uint32_t entry, struct dsgd_part *part)
+{
+    const struct seg_part *from = &d->seg.parts[entry];
+
+    part->first_sample =
+        atomic_load_explicit(&from->first, memory_order_acquire);
+    part->n_samples = atomic_load_explicit(&from->count, memory_order_acquire);
+    return SEGMENT_POOL_STEP(atomic_load(&d->seg.pool->claim)) == d->step;
+}
+
+/* The process that was here before gave parts to this step: they lie where this
+ * one would put its own. */
+static bool has_given(const struct dsgd *d)
+{
+    uint64_t word = atomic_load(&self(d)->accepted);
+
+    return !d->work.offers && SEGMENT_POOL_STEP(word) == d->step &&
+           SEGMENT_POOL_INDEX(word) > 0;
+}
+
+static enum dsgd_err claim_shared(struct dsgd *d)
+{
+    struct client_work *work = &d->work;
+
+    for (;;) {
+        uint32_t bell = atomic_load(&d->seg.h->worker_bell);
+        if (is_over(d))
+            return hand_over(d);
+        if (!has_given(d) &&
+            (take_fixed(d, &work->entry) || take_free(d, &work->entry)) &&
+            read_entry(d, work->entry, &work->part))
+            break;
+        doze(d, bell);
+    }
+    client_sign_of_life(d);
+    return DSGD_OK;
+}
+
+/* Was the last offer accepted?  Only then is the other buffer free. */
+static bool is_decided(const struct dsgd *d)
+{
+    uint64_t word = atomic_load(&self(d)->accepted);
+
+    return !d->work.offers ||
+           word == SEGMENT_POOL_WORD(d->step, d->work.offers);
+}
+
+static void offer(struct dsgd *d, const float *grad, size_t n)
+{
+    struct client_work *work = &d->work;
+    uint32_t buf = work->offers ? !work->buf : 0;
+    float *to = segment_slot(&d->seg, d->local, buf);
+    const float *const rows[] = {segment_slot(&d->seg, d->local, !buf), grad};
+
+    if (work->offers)
+        sum_group(to, rows, 2, true, n);
+    else
+        memcpy(to, grad, n * sizeof *to);
+    work->buf = buf;
+    work->offers++;
+    struct seg_event e = {.kind = SEG_EVENT_PART,
+                          .step = d->step,
+                          .at_ns = sys_now_ns(),
+                          .value = work->part.n_samples,
+                          .buf = buf,
+                          .entry = work->entry};
+    e.fraction = (float)((double)(e.at_ns - work->claim_ns) * 1e-9);
+    client_sign_of_life(d);
+    segment_post(&d->seg, d->local, &e);
+}
+
+static enum dsgd_err deposit_shared(struct dsgd *d, const float *grad, size_t n)
+{
+    for (;;) {
+        uint32_t bell = atomic_load(&d->seg.h->worker_bell);
+        if (is_over(d))
+            return hand_over(d);
+        if (is_decided(d))
+            break;
+        doze(d, bell);
+    }
+    offer(d, grad, n);
+    return DSGD_OK;
+}
+
+/* The next part of the worker's own share, until it is done or abandoned. */
+static enum dsgd_err claim_own(struct dsgd *d)
+{
+    struct client_work *work = &d->work;
+    uint64_t left = d->share - work->given;
+
+    if (!left || dsgd_poll(d, work->given, d->share) == DSGD_ABANDON) {
+        enum dsgd_err rc =
+            dsgd_reduce(d, dsgd_grad_buffer(d), d->grad_elems, work->given);
+        return rc == DSGD_OK ? DSGD_ABANDON : rc;
+    }
+    work->part.first_sample = d->first_sample + work->given;
+    work->part.n_samples = left < work->per_part ? left : work->per_part;
+    return DSGD_OK;
+}
+
+static enum dsgd_err deposit_own(struct dsgd *d, const float *grad, size_t n)
+{
+    struct client_work *work = &d->work;
+    float *to = dsgd_grad_buffer(d);
+
+    if (work->given)
+        sum_group(to, &grad, 1, false, n);
+    else
+        memcpy(to, grad, n * sizeof *to);
+    work->given += work->part.n_samples;
+    return work->given < d->share ? DSGD_OK
+                                  : dsgd_reduce(d, to, n, work->given);
+}
+
+enum dsgd_err dsgd_claim(struct dsgd *d, struct dsgd_part *part)
+{
+    struct client_work *work = &d->work;
+
+    if (!d->step && work->step && work->step == d->reduced)
+        return DSGD_ABANDON; /* the last part was deposited */
+    if (!d->step || d->sampler != DSGD_SAMPLER_RANGES)
+        return error_set(&d->error, DSGD_E_STATE, "dsgd_claim: %s",
+                         d->step ? "needs DSGD_SAMPLER_RANGES"
+                                 : "no step was begun");
+    if (work->step != d->step) {
+        work->step = d->step;
+        work->had_fixed = work->claimed = false;
+        work->offers = 0;
+        work->given = 0;
+    }
+    if (work->claimed)
+        return error_set(&d->error, DSGD_E_STATE,
+                         "dsgd_claim: the part before was not deposited");
+    enum dsgd_err rc = work->shared ? claim_shared(d) : claim_own(d);
+    if (rc != DSGD_OK)
+        return rc;
+    work->claimed = true;
+    work->claim_ns = sys_now_ns();
+    *part = work->part;
+    return DSGD_OK;
+}
+
+enum dsgd_err dsgd_deposit(struct dsgd *d, const float *grad, size_t n,
+                           uint64_t samples)
+{
+    struct client_work *work = &d->work;
+
+    if (!d->step || work->step != d->step || !work->claimed)
+        return error_set(&d->error, DSGD_E_STATE,
+                         "dsgd_deposit: no part was claimed");
+    if (n != d->grad_elems)
+        return error_set(&d->error, DSGD_E_RANGE,
+                         "dsgd_deposit: %zu floats, and the run was opened "
+                         "with %zu",
+                         n, d->grad_elems);
+    if (samples != work->part.n_samples)
+        return error_set(&d->error, DSGD_E_RANGE,
+                         "dsgd_deposit: %llu samples, and the part has %llu",
+                         (unsigned long long)samples,
+                         (unsigned long long)work->part.n_samples);
+    work->claimed = false;
+    return work->shared ? deposit_shared(d, grad, n) : deposit_own(d, grad, n);
+}

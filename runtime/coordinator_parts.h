@@ -1,0 +1,56 @@
+/* Steps whose batch is computed in parts by whoever is free
+ * (DSGD_WORK_SHARED).
+ *
+ * A step's batch is the batches of all workers that live, exactly; at the end of
+ * an epoch it is what is left.  Each node gets ranges of samples, which its
+ * workers claim in parts, and tokens, one for each sample that it may give.
+ * Tokens are worth the batch (tokens.h); of samples a node has a part more for
+ * each worker, so that a worker that is slow with a part holds up nobody.  A
+ * step is closed when all tokens were used, and what else was claimed, or was
+ * not, goes back to the epoch's queue.  Ranges and tokens are multiples of a
+ * part, so that the last tokens are worth what is offered.
+ *
+ * At the end of an epoch there are no samples to spare: tokens go with ranges,
+ * none are revoked, and those who have claimed parts are waited for.  When no
+ * part comes for one hard timeout all tokens are taken back, and the step is
+ * closed with what it has. */
+#ifndef DSGD_COORDINATOR_PARTS_H
+#define DSGD_COORDINATOR_PARTS_H
+
+#include "coordinator_priv.h"
+
+/* c->deal, or NULL when each worker computes its own batch; deal_free.
+ * Errors: DSGD_E_USAGE (options that shared work has no use for),
+ * DSGD_E_NOMEM. */
+enum dsgd_err deal_create(struct coordinator *c, enum cutoff_mode mode,
+                          struct dsgd_error *err);
+void deal_free(struct coordinator *c);
+
+/* Step c->step opens: ranges and tokens for those who live. */
+void deal_open(struct coordinator *c);
+
+/* SEG_EVENT_PART, SEG_EVENT_WAITS, and that a worker has begun. */
+void deal_event(struct coordinator *c, uint32_t worker,
+                const struct msg_event *e);
+
+/* The worker is lost, or has left: it gives no more to the open step. */
+void deal_forget(struct coordinator *c, uint32_t worker);
+
+/* Move tokens to where they are needed.  Returns whether anything was done. */
+bool deal_tick(struct coordinator *c);
+
+/* The batch is full, or no more of it will come: the step can be closed. */
+bool deal_done(const struct coordinator *c);
+
+/* Nothing that this node gave counts in this step; its share is handed out
+ * again while the step is open, and otherwise goes back. */
+void deal_lose(struct coordinator *c, uint32_t node);
+
+/* The step is published: what was given is contributed, and recorded, all else
+ * goes back. */
+void deal_settle(struct coordinator *c);
+
+/* When deal_tick has something to do if nothing happens before; INFINITY. */
+double deal_next_s(const struct coordinator *c);
+
+#endif

@@ -1,0 +1,130 @@
+#include <stdlib.h>
+
+#include "coordinator_parts_priv.h"
+#include "error.h"
+
+/* The divisor of the batch that is nearest to that many parts, so that any
+ * number of batches is a number of parts; never more than `most` parts. */
+static uint64_t part_size(uint64_t batch, uint64_t parts, uint64_t most)
+{
+    uint64_t wanted = (batch + parts - 1) / parts;
+    uint64_t smaller = wanted, larger = wanted;
+
+    while (batch % smaller)
+        smaller--;
+    while (batch % larger)
+        larger++;
+    if (batch / smaller > most || wanted * wanted >= smaller * larger)
+        return larger;
+    return smaller;
+}
+
+static enum dsgd_err check(const struct coordinator *c, enum cutoff_mode mode,
+                           struct dsgd_error *err)
+{
+    if (mode != CUTOFF_FULL)
+        return error_set(
+            err, DSGD_E_USAGE,
+            "--dsgd-work: shared computes the whole batch of every "
+            "step and cuts nobody: --dsgd-cutoff must be full "
+            "(got \"%s\")",
+            c->opt.cutoff);
+    if (c->opt.sampler == DSGD_SAMPLER_NONE)
+        return error_set(err, DSGD_E_USAGE,
+                         "--dsgd-work: shared needs the samples to be handed "
+                         "out: a program with its own data loader can have "
+                         "\"own\" only");
+    if (c->opt.late == DSGD_LATE_CARRY)
+        return error_set(err, DSGD_E_USAGE,
+                         "--dsgd-late: carry has no meaning with "
+                         "--dsgd-work=shared, where parts that are late go "
+                         "back: use requeue");
+    return DSGD_OK;
+}
+
+/* A node may have to do the work of several, within reason. */
+static uint32_t capacity_of(const struct coordinator *c, uint32_t node,
+                            uint64_t parts)
+{
+    const uint64_t times = 8;
+    uint64_t own = c->peer[node].n_local * (parts + 1);
+    uint64_t all = c->n_workers * (parts + 1);
+    uint64_t most = own * times < all ? own * times : all;
+
+    return (uint32_t)(most < SEGMENT_PARTS ? most : SEGMENT_PARTS);
+}
+
+static enum dsgd_err allocate(struct coordinator *c, struct deal *d,
+                              struct dsgd_error *err)
+{
+    uint64_t parts = c->opt.batch / d->part;
+    bool good = true;
+
+    d->node = calloc(c->n_nodes, sizeof *d->node);
+    d->waits = calloc(c->n_workers, sizeof *d->waits);
+    d->counts = calloc(c->n_workers, sizeof *d->counts);
+    d->busy_s = calloc(c->n_workers, sizeof *d->busy_s);
+    d->alive = calloc(c->n_nodes, sizeof *d->alive);
+    d->drawn = calloc(MSG_RANGES, sizeof *d->drawn);
+    d->range = calloc(MSG_RANGES, sizeof *d->range);
+    for (uint32_t i = 0; d->node && i < c->n_nodes; i++) {
+        struct deal_node *n = &d->node[i];
+        n->capacity = capacity_of(c, i, parts);
+        n->part = calloc(n->capacity, sizeof *n->part);
+        good = good && n->part;
+    }
+    if (!good || !d->node || !d->waits || !d->counts || !d->busy_s ||
+        !d->alive || !d->drawn || !d->range)
+        return error_set(err, DSGD_E_NOMEM, "coordinator: no memory");
+    enum dsgd_err rc = tokens_create(&d->tokens, c->n_nodes, err);
+    /* More than that are not handed out at a time. */
+    size_t usual = (size_t)c->n_workers * (size_t)(parts + 1);
+    return rc == DSGD_OK ? sampler_reserve(c->sampler, 4 * usual, err) : rc;
+}
+
+enum dsgd_err deal_create(struct coordinator *c, enum cutoff_mode mode,
+                          struct dsgd_error *err)
+{
+    uint32_t largest = 0;
+
+    if (c->opt.work != DSGD_WORK_SHARED)
+        return DSGD_OK;
+    enum dsgd_err rc = check(c, mode, err);
+    if (rc != DSGD_OK)
+        return rc;
+    struct deal *d = calloc(1, sizeof *d);
+    if (!d)
+        return error_set(err, DSGD_E_NOMEM, "coordinator: no memory");
+    c->deal = d;
+    for (uint32_t i = 0; i < c->n_nodes; i++)
+        largest = c->peer[i].n_local > largest ? c->peer[i].n_local : largest;
+    /* A node's parts of two batches a worker fit into its segment. */
+    uint64_t most = SEGMENT_PARTS / (2 * (uint64_t)largest);
+    most = most ? most : 1;
+    uint64_t parts = c->opt.parts ? c->opt.parts : 1;
+    d->part = part_size(c->opt.batch, parts < most ? parts : most, most);
+    rc = allocate(c, d, err);
+    if (rc != DSGD_OK)
+        deal_free(c);
+    return rc;
+}
+
+void deal_free(struct coordinator *c)
+{
+    struct deal *d = c->deal;
+
+    if (!d)
+        return;
+    for (uint32_t i = 0; d->node && i < c->n_nodes; i++)
+        free(d->node[i].part);
+    free(d->node);
+    free(d->waits);
+    free(d->counts);
+    free(d->busy_s);
+    free(d->alive);
+    free(d->drawn);
+    free(d->range);
+    tokens_free(&d->tokens);
+    free(d);
+    c->deal = NULL;
+}

@@ -1,0 +1,58 @@
+/* The parts of a step on one node: the pool that its workers claim from, and
+ * which of the parts that they offer are accepted.  Behind node_pool,
+ * node_tokens, node_revoke and node_event of node.h; the aggregator's thread.
+ *
+ * A worker that has computed a part offers it: the sum of what of its parts was
+ * accepted and of this one lies in one of its two buffers then, and the sum
+ * without it stays in the other.  The part is accepted when the node has tokens
+ * for its samples; else it waits for them, and is dropped when the next step's
+ * pool comes.  A worker makes the next offer when it has seen the one before
+ * accepted, so that it has one at a time, and may be stopped or killed anywhere:
+ * what was accepted is never written to. */
+#ifndef DSGD_NODE_PARTS_H
+#define DSGD_NODE_PARTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "message.h"
+#include "segment.h"
+
+struct node_parts {
+    struct segment *seg;
+    uint64_t step, tokens;
+    bool closed;        /* nothing more of the step is accepted */
+    uint64_t returned;  /* samples that REVOKE got, to be told of */
+    uint32_t n_returns; /* answers to REVOKE to be given */
+    uint32_t n;         /* entries of the pool */
+    uint8_t *taken;     /* [SEGMENT_PARTS + n_local] was accepted */
+    /* [n_local] each: a worker is in at most one place of both. */
+    struct msg_event *waiting, *accepted;
+    uint32_t n_waiting, n_accepted;
+};
+
+/* False: no memory; then and after the use parts_destroy. */
+bool parts_create(struct node_parts *p, struct segment *seg);
+void parts_destroy(struct node_parts *p);
+
+void parts_pool(struct node_parts *p, uint64_t step, uint64_t part, bool fixed,
+                const struct msg_range *range, uint32_t n_ranges,
+                uint64_t tokens);
+void parts_tokens(struct node_parts *p, uint64_t step, uint64_t tokens);
+uint64_t parts_revoke(struct node_parts *p, uint64_t step, uint64_t most);
+
+/* All that the workers of the node can give was given, or waits for tokens. */
+bool parts_idle(const struct node_parts *p);
+
+/* Decide on an offer, SEG_EVENT_PART.
+ *   event  in   kind, worker, step, value (samples), buf, times set
+ *          out  true: PART or WAITS for the coordinator */
+bool parts_offer(struct node_parts *p, uint32_t entry, struct msg_event *event);
+
+/* The next that was accepted by parts_tokens. */
+bool parts_next(struct node_parts *p, struct msg_event *event);
+
+/* A worker has died: what it offered and was not accepted is no more. */
+void parts_forget(struct node_parts *p, uint32_t worker);
+
+#endif

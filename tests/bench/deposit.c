@@ -1,0 +1,152 @@
+/* What a part costs a worker beside its computation: a claim and a deposit, next
+ * to what the C library and OpenBLAS need for the same floats: a first deposit is
+ * a memcpy, and those after it add two vectors into a third, about a saxpy.
+ * Usage: deposit [repeats] */
+#include <cblas.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "client.h"
+#include "node.h"
+
+static double now_us(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return 1e6 * (double)t.tv_sec + 1e-3 * (double)t.tv_nsec;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *us, size_t n)
+{
+    qsort(us, n, sizeof *us, ascending);
+    return us[n / 2];
+}
+
+struct bench {
+    size_t floats, parts;
+    struct segment seg;
+    struct node *node;
+    struct dsgd *d;
+    float *grad, *out;
+    double *claim, *deposit, *copy, *saxpy; /* [parts] us */
+};
+
+static float *some_floats(size_t n)
+{
+    float *x = malloc(n * sizeof *x);
+
+    for (size_t i = 0; x && i < n; i++)
+        x[i] = (float)(i % 7);
+    return x;
+}
+
+static bool make(struct bench *b)
+{
+    const struct dsgd_options opt = {
+        .grad_elems = b->floats, .work = DSGD_WORK_SHARED, .batch = 1};
+    struct segment own;
+    char name[SEGMENT_NAME];
+
+    b->grad = some_floats(b->floats);
+    b->out = some_floats(b->floats);
+    b->claim = calloc(b->parts, sizeof *b->claim);
+    b->deposit = calloc(b->parts, sizeof *b->deposit);
+    b->copy = calloc(b->parts, sizeof *b->copy);
+    b->saxpy = calloc(b->parts, sizeof *b->saxpy);
+    if (!b->grad || !b->out || !b->claim || !b->deposit || !b->copy ||
+        !b->saxpy ||
+        segment_create(1, b->floats, 2, 0, &b->seg, name, NULL) != DSGD_OK)
+        return false;
+    bool good = segment_attach(name, &own, NULL) == DSGD_OK &&
+                node_create(&b->seg, &b->node, NULL) == DSGD_OK &&
+                client_create(&opt, &own, 0, NULL, &b->d, NULL) == DSGD_OK;
+    segment_unlink(name);
+    return good;
+}
+
+static void drop(struct bench *b)
+{
+    client_destroy(b->d);
+    node_destroy(b->node);
+    segment_detach(&b->seg);
+    free(b->grad);
+    free(b->out);
+    free(b->claim);
+    free(b->deposit);
+    free(b->copy);
+    free(b->saxpy);
+}
+
+/* The peers, on the same vectors. */
+static void peers(struct bench *b, size_t i)
+{
+    double start = now_us();
+    memcpy(b->out, b->grad, b->floats * sizeof *b->out);
+    b->copy[i] = now_us() - start;
+    start = now_us();
+    cblas_saxpy((int)b->floats, 1, b->grad, 1, b->out, 1);
+    b->saxpy[i] = now_us() - start;
+}
+
+static bool measure(struct bench *b)
+{
+    const struct msg_range range = {0, b->parts};
+    struct msg_share share = {.count = 0};
+    struct dsgd_step step;
+    struct dsgd_part part;
+    struct msg_event e;
+
+    node_pool(b->node, 1, 1, false, &range, 1, b->parts);
+    node_start(b->node, 1, &share);
+    if (dsgd_step_begin(b->d, &step) != DSGD_OK)
+        return false;
+    for (size_t i = 0; i < b->parts; i++) {
+        peers(b, i);
+        double start = now_us();
+        if (dsgd_claim(b->d, &part) != DSGD_OK)
+            return false;
+        b->claim[i] = now_us() - start;
+        start = now_us();
+        if (dsgd_deposit(b->d, b->grad, b->floats, 1) != DSGD_OK)
+            return false;
+        b->deposit[i] = now_us() - start;
+        while (node_event(b->node, &e))
+            ;
+    }
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    static const size_t sizes[] = {10000, 100000, 1000000, 10000000};
+    size_t repeats = argc > 1 ? strtoul(argv[1], NULL, 10) : 1;
+
+    openblas_set_num_threads(1);
+    printf("floats      claim us  deposit us  memcpy us  saxpy us  "
+           "deposit/saxpy\n");
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        size_t parts = 20000000 / sizes[i] * repeats;
+        struct bench b = {.floats = sizes[i]};
+        b.parts = parts < 20 ? 20 : parts > 1000 ? 1000 : parts;
+        if (!make(&b) || !measure(&b)) {
+            fprintf(stderr, "deposit: %s\n",
+                    b.d ? dsgd_error_text(b.d) : "no memory");
+            return 1;
+        }
+        double deposit = median(b.deposit, b.parts);
+        double saxpy = median(b.saxpy, b.parts);
+        printf("%-10zu %9.2f %11.1f %10.1f %9.1f %14.2f\n", sizes[i],
+               median(b.claim, b.parts), deposit, median(b.copy, b.parts),
+               saxpy, deposit / saxpy);
+        drop(&b);
+    }
+    return 0;
+}

@@ -1,0 +1,201 @@
+/* A step in parts within a node (node_parts.c, client_parts.c): workers that
+ * claim parts and offer sums, their aggregator, which accepts them as it has
+ * tokens, and one worker that may stop for good anywhere, in the middle of an
+ * addition too.  Checked for every interleaving:
+ *
+ *   - a part that is computed is of the step and has the samples that its number
+ *     stands for, and is accepted once;
+ *   - the step's sum is made of the parts that were accepted, all of them and
+ *     nothing else, and nobody writes to what it reads;
+ *   - whoever has not stopped comes to the end of the run, as long as there is a
+ *     part more than tokens for each worker that may stop.
+ *
+ * The code's atomic words are sequentially consistent, as all is here, or
+ * released and acquired in the order shown; a sum is one byte: its step and a bit
+ * a part, GARBAGE while it is written.  Bells are those of step.pml, and a sleeper
+ * looks again after a while: waiting is blocking here.  BREAK_RECHECK,
+ * BREAK_EMPTY, BREAK_DECIDED and BREAK_SLACK each undo one line that this rests
+ * on: the model must then fail. */
+#define WORKERS 2
+#define STEPS   2
+#define TOKENS  2 /* of a step */
+#ifdef BREAK_SLACK
+#define PARTS 2
+#else
+#define PARTS 3
+#endif
+#define WORD(step, i) ((step) * 8 + (i))
+#define STEP(word)    ((word) / 8)
+#define INDEX(word)   ((word) % 8)
+#define GARBAGE       255
+#define BUF(w, b)     buffer[(w) * 2 + (b)]
+
+byte published, started, claim, limit;
+byte part[PARTS]; /* WORD of the step and the part that it is */
+byte accepted[WORKERS];
+byte buffer[WORKERS * 2];
+chan queue = [WORKERS * 2] of { byte, byte, byte, byte }; /* worker, step,
+                                                             part, buffer */
+byte stuck;
+
+#define OVER (published >= step || STEP(claim) > step)
+
+proctype worker(byte me)
+{
+    byte step = 1, word, got, offers, buf, old;
+
+begin:
+    started >= step || published >= step;
+    offers = 0;
+    if
+    :: published >= step -> goto means
+    :: else
+    fi;
+again: /* dsgd_claim */
+    if
+    :: OVER -> goto means
+    :: STEP(claim) == step && limit > claim && STEP(limit) == step
+    fi;
+    word = claim;
+    if
+    :: STEP(word) != step || limit <= word || STEP(limit) != step -> goto again
+    :: else
+    fi;
+    atomic {
+        if
+        :: claim == word -> claim = word + 1
+        :: else -> goto again
+        fi
+    }
+    got = part[INDEX(word)];
+#ifndef BREAK_RECHECK
+    if
+    :: STEP(claim) != step -> got = 0; goto again
+    :: else
+    fi;
+#endif
+    assert(got == word);
+    got = 0;
+    if
+    :: atomic { stuck == 0 -> stuck = 1 }; goto stopped
+    :: skip
+    fi;
+    /* dsgd_deposit */
+#ifndef BREAK_DECIDED
+    if
+    :: OVER -> goto means
+    :: offers == 0 || accepted[me] == WORD(step, offers)
+    fi;
+#endif
+    buf = (offers -> !buf : 0);
+    BUF(me, buf) = GARBAGE;
+    if
+    :: atomic { stuck == 0 -> stuck = 1 }; goto stopped
+    :: skip
+    fi;
+    old = (offers -> BUF(me, !buf) : step * 8);
+    BUF(me, buf) = old | (1 << INDEX(word));
+    old = 0;
+    offers++;
+    queue ! me, step, INDEX(word), buf;
+    goto again;
+means:
+    published >= step;
+    step++;
+    if
+    :: step <= STEPS -> goto begin
+    :: else
+    fi;
+stopped:
+    skip
+}
+
+inline accept()
+{
+    d_step {
+        number = waits[w] - 1;
+        waits[w] = 0;
+        taken = taken | (1 << number);
+        sum[w] = sum[w] | (1 << number);
+        at[w] = waits_at[w];
+        tokens--;
+        given++
+    }
+    accepted[w] = (STEP(accepted[w]) == step -> accepted[w] + 1 : WORD(step, 1));
+    w = 0
+}
+
+proctype aggregator()
+{
+    byte step = 1, i, w, its, number, buf, tokens, reserve, given, taken;
+    byte sum[WORKERS], at[WORKERS], waits[WORKERS], waits_at[WORKERS];
+
+open: /* parts_pool, of a step whose predecessor may not be published yet */
+#ifndef BREAK_EMPTY
+    claim = 0;
+#endif
+    i = 0;
+    do
+    :: i < PARTS -> part[i] = WORD(step, i); i++
+    :: else -> break
+    od;
+    limit = WORD(step, PARTS);
+    claim = WORD(step, 0);
+    d_step {
+        taken = 0;
+        given = 0;
+        tokens = 1;
+        reserve = TOKENS - 1;
+        i = 0;
+        do
+        :: i < WORKERS -> sum[i] = 0; waits[i] = 0; i++
+        :: else -> break
+        od
+    }
+    if
+    :: step == 1 -> started = 1
+    :: else -> published = step - 1; started = step
+    fi;
+    do
+    :: given == TOKENS -> break
+    :: atomic { given < TOKENS && reserve -> reserve--; tokens++ }
+    :: atomic { given < TOKENS && tokens && waits[0] -> w = 0 }; accept()
+    :: atomic { given < TOKENS && tokens && waits[1] -> w = 1 }; accept()
+    :: atomic { given < TOKENS && nempty(queue) ->
+            queue ? w, its, number, buf };
+        if
+        :: its == step && (taken & (1 << number)) == 0 ->
+            waits[w] = number + 1;
+            waits_at[w] = buf
+        :: else
+        fi;
+        w = 0
+    od;
+    i = 0; /* the sum, chunk by chunk: whenever it looks, it is this */
+    do
+    :: i < 2 * WORKERS ->
+        w = i / 2;
+        assert(sum[w] == 0 || BUF(w, at[w]) == (step * 8 | sum[w]));
+        i++
+    :: else -> break
+    od;
+    w = 0;
+    step++;
+    if
+    :: step <= STEPS -> goto open
+    :: else -> published = STEPS
+    fi;
+end:
+    do /* offers that are too late */
+    :: queue ? w, its, number, buf
+    od
+}
+
+init
+{
+    atomic {
+        run worker(0);
+        run worker(1);
+        run aggregator()
+    }
+}
