@@ -462,6 +462,7 @@ double deal_next_s(const struct coordinator *c)
 {
     const struct deal *d = c->deal;
 
-    return c->phase == PHASE_OPEN ? d->came_s + coordinator_hard_timeout_s(c)
-                                  : INFINITY;
+    if (c->phase != PHASE_OPEN)
+        return INFINITY;
+    return fmax(d->look_s, d->came_s + coordinator_hard_timeout_s(c));
 }
