@@ -21,7 +21,8 @@ at_exit 'for host in n1 n2 n3 n4; do mc thaw $host; done'
 diag "seed $seed"
 RANDOM=$seed
 four="srun -N4 --ntasks-per-node=2 --dsgd-parts=4"
-train="$builddir/dsgd-train --model mlp --batch 32 --epochs 2 --seed 3
+batch=32
+train="$builddir/dsgd-train --model mlp --batch $batch --epochs 2 --seed 3
     --train-samples 20000 --loss-curve $shared/curve --progress none"
 
 sql() { sqlite3 "$record" "$1"; }
@@ -56,7 +57,8 @@ adds_up() {
 }
 # The batches that are not those of all who live, epochs' last ones aside.
 odd_batches() {
-    sql 'select count(*) from step where samples <> 32 * alive and not epoch_end'
+    sql "select count(*) from step where samples <> $batch * alive
+        and not epoch_end"
 }
 
 # --- as it should be, and with a co-tenant on a node ---
@@ -94,6 +96,11 @@ at_most "co-tenant: n3 computes less than n4" "$(share 2)" "$(share 3)"
 
 # --- a worker that is stopped for a while, and one for good ---
 
+# The loss curve is written in pieces of some 140 steps; an epoch has 469.
+batch=16
+train+=" --batch $batch --train-samples 60000"
+slowly=$(printf '%s:2,' {0..7})
+train+=" --straggle ${slowly%,}"
 with=(DSGD_CONF=/dev/null DSGD_HARD_TIMEOUT=20)
 start_training stopped --dsgd-work=shared
 await 60 steps_reached 5
