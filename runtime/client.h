@@ -19,7 +19,6 @@ struct client_work {
     uint64_t per_part; /* samples, of the worker's own share */
     uint64_t step;     /* of what follows */
     uint64_t given;    /* samples deposited of its own share */
-    bool had_fixed;    /* its first part, of the pool */
     bool claimed;      /* and not deposited: part */
     struct dsgd_part part;
     uint32_t entry; /* … of the pool */

@@ -38,21 +38,7 @@ static void doze(struct dsgd *d, uint32_t bell)
     client_wait_bell(d, bell, LIFE_EVERY_NS);
 }
 
-/* The first part of a step may be meant for this worker. */
-static bool take_fixed(struct dsgd *d, uint32_t *entry)
-{
-    const struct seg_pool *pool = d->seg.pool;
-
-    if (d->work.had_fixed ||
-        SEGMENT_POOL_STEP(atomic_load(&pool->claim)) != d->step)
-        return false;
-    d->work.had_fixed = true;
-    *entry = d->local;
-    return d->local < atomic_load(&pool->fixed) &&
-           atomic_load(&d->seg.parts[d->local].count) > 0;
-}
-
-static bool take_free(struct dsgd *d, uint32_t *entry)
+static bool take_entry(struct dsgd *d, uint32_t *entry)
 {
     struct seg_pool *pool = d->seg.pool;
     uint64_t word = atomic_load(&pool->claim);
@@ -98,8 +84,7 @@ static enum dsgd_err claim_shared(struct dsgd *d)
         uint32_t bell = atomic_load(&d->seg.h->worker_bell);
         if (is_over(d))
             return hand_over(d);
-        if (!has_given(d) &&
-            (take_fixed(d, &work->entry) || take_free(d, &work->entry)) &&
+        if (!has_given(d) && take_entry(d, &work->entry) &&
             read_entry(d, work->entry, &work->part))
             break;
         doze(d, bell);
@@ -197,7 +182,7 @@ enum dsgd_err dsgd_claim(struct dsgd *d, struct dsgd_part *part)
                                  : "no step was begun");
     if (work->step != d->step) {
         work->step = d->step;
-        work->had_fixed = work->claimed = false;
+        work->claimed = false;
         work->offers = 0;
         work->given = 0;
     }

@@ -19,7 +19,7 @@ static bool send_pool(struct coordinator *c, uint32_t node, uint32_t n_ranges,
         return c->transport->ops->control(c->transport, node, &m, d->range,
                                           n_ranges * sizeof *d->range);
     if (n_ranges)
-        node_pool(c->node, c->step, d->part, false, d->range, n_ranges, tokens);
+        node_pool(c->node, c->step, d->part, d->range, n_ranges, tokens);
     else
         node_tokens(c->node, c->step, tokens);
     return true;

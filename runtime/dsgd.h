@@ -246,9 +246,9 @@ enum dsgd_err dsgd_reduce(struct dsgd *d, const float *grad, size_t n,
                           uint64_t samples);
 
 /* The next part of this step to compute: of those that nobody has claimed
- * (DSGD_WORK_SHARED), or of this worker's share (DSGD_WORK_OWN).  A part is cut
- * to a worker's batch / opt.parts samples, or less.  In place of dsgd_poll and
- * dsgd_reduce:
+ * (DSGD_WORK_SHARED), or of this worker's share (DSGD_WORK_OWN).  A part has
+ * about opt.batch / opt.parts samples, and never more than opt.batch.  In place
+ * of dsgd_poll and dsgd_reduce:
  *     while (dsgd_claim(d, &part) == DSGD_OK) {
  *         … gradient sum of part's samples …
  *         if (dsgd_deposit(d, grad, n, part.n_samples) != DSGD_OK)

@@ -49,8 +49,7 @@ enum msg_flag {
     MSG_CHECKPOINT = 8, /* PUBLISH, SHOW: one is made of the state after it */
     MSG_PREEMPTED = 16, /* END: early, at a checkpoint */
     MSG_BROKEN = 32,    /* END: no worker is left */
-    MSG_SPREAD = 64,    /* CLOSE: exchange_plan.spread */
-    MSG_FIXED = 128     /* POOL: the first ranges are one worker's each */
+    MSG_SPREAD = 64     /* CLOSE: exchange_plan.spread */
 };
 
 /* What of a worker's slot goes into a sum: the gradient of the step that is
@@ -114,12 +113,12 @@ struct msg_event {
 
 /* Samples of an epoch.  A node cuts the ranges that it is given in parts, in
  * order, the last of a range being what is left of it, and numbers the parts of
- * a step from 0; a MSG_FIXED range is one part, also when it is empty. */
+ * a step from 0. */
 struct msg_range {
     uint64_t first, count;
 };
 
-/* Ranges in a MSG_POOL, at most: that many and one a worker. */
+/* Ranges in a MSG_POOL, at most. */
 #define MSG_RANGES 64
 
 /* A worker's share of the next step. */

@@ -317,12 +317,12 @@ void node_start(struct node *n, uint64_t step, const struct msg_share *shares)
     sys_futex_ring(&n->seg->h->worker_bell);
 }
 
-void node_pool(struct node *n, uint64_t step, uint64_t part, bool fixed,
+void node_pool(struct node *n, uint64_t step, uint64_t part,
                const struct msg_range *range, uint32_t n_ranges,
                uint64_t tokens)
 {
     if (step > node_published(n))
-        parts_pool(&n->parts, step, part, fixed, range, n_ranges, tokens);
+        parts_pool(&n->parts, step, part, range, n_ranges, tokens);
 }
 
 void node_tokens(struct node *n, uint64_t step, uint64_t tokens)
@@ -342,8 +342,7 @@ void node_message(struct node *n, const struct msg *m, const void *body,
     uint64_t tokens = m->u.pool.tokens;
 
     if (m->kind == MSG_POOL && bytes == m->count * sizeof(struct msg_range)) {
-        node_pool(n, m->step, m->u.pool.part, (m->flags & MSG_FIXED) != 0, body,
-                  m->count, tokens);
+        node_pool(n, m->step, m->u.pool.part, body, m->count, tokens);
     } else if (m->kind == MSG_TOKENS) {
         parts_tokens(p, m->step, tokens);
     } else if (m->kind == MSG_REVOKE) {

@@ -73,10 +73,8 @@ void node_start(struct node *n, uint64_t step, const struct msg_share *shares);
  * said at struct msg_range; more of the same step are added to those there are.
  * Their epoch is that of the step's shares (struct msg_share).
  *   part    in  samples
- *   fixed   in  the first n_local ranges are the workers' first parts; not with
- *               ranges that are added
  *   tokens  in  samples */
-void node_pool(struct node *n, uint64_t step, uint64_t part, bool fixed,
+void node_pool(struct node *n, uint64_t step, uint64_t part,
                const struct msg_range *range, uint32_t n_ranges,
                uint64_t tokens);
 

@@ -68,28 +68,22 @@ static void empty_pool(struct node_parts *p, uint64_t step)
     p->n_waiting = 0;
 }
 
-void parts_pool(struct node_parts *p, uint64_t step, uint64_t part, bool fixed,
+void parts_pool(struct node_parts *p, uint64_t step, uint64_t part,
                 const struct msg_range *range, uint32_t n_ranges,
                 uint64_t tokens)
 {
     struct seg_pool *pool = p->seg->pool;
-    uint32_t n_local = p->seg->h->n_local, i = 0;
     bool is_new = step > p->step;
 
     if (step < p->step || (!is_new && p->closed))
         return;
     if (is_new)
         empty_pool(p, step);
-    for (; is_new && fixed && i < n_ranges && i < n_local; i++)
-        add_entry(p, range[i].first, range[i].count);
-    uint32_t n_fixed = i;
-    for (; i < n_ranges; i++)
+    for (uint32_t i = 0; i < n_ranges; i++)
         cut_range(p, &range[i], part);
-    if (is_new)
-        atomic_store(&pool->fixed, n_fixed);
     atomic_store(&pool->limit, SEGMENT_POOL_WORD(step, p->n));
     if (is_new)
-        atomic_store(&pool->claim, SEGMENT_POOL_WORD(step, n_fixed));
+        atomic_store(&pool->claim, SEGMENT_POOL_WORD(step, 0));
     parts_tokens(p, step, tokens);
     ring(p);
 }

@@ -35,7 +35,7 @@ struct node_parts {
 bool parts_create(struct node_parts *p, struct segment *seg);
 void parts_destroy(struct node_parts *p);
 
-void parts_pool(struct node_parts *p, uint64_t step, uint64_t part, bool fixed,
+void parts_pool(struct node_parts *p, uint64_t step, uint64_t part,
                 const struct msg_range *range, uint32_t n_ranges,
                 uint64_t tokens);
 void parts_tokens(struct node_parts *p, uint64_t step, uint64_t tokens);

@@ -145,7 +145,6 @@ struct seg_part {
 struct seg_pool {
     alignas(64) _Atomic uint64_t claim; /* the next that is free */
     alignas(64) _Atomic uint64_t limit; /* how many there are */
-    _Atomic uint32_t fixed;             /* entry i is worker i's, for i below */
 };
 
 struct seg_header {

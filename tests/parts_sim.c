@@ -2,24 +2,19 @@
 
 #include <string.h>
 
-static bool claim(struct segment *seg, uint32_t w, struct parts_worker *k,
-                  double now_s, double sample_s)
+static bool claim(struct segment *seg, struct parts_worker *k, double now_s,
+                  double sample_s)
 {
     uint64_t word = atomic_load(&seg->pool->claim);
     uint64_t limit = atomic_load(&seg->pool->limit);
-    uint32_t fixed = atomic_load(&seg->pool->fixed);
 
     if (SEGMENT_POOL_STEP(word) != k->step ||
         SEGMENT_POOL_STEP(limit) != k->step)
         return false;
     k->entry = SEGMENT_POOL_INDEX(word);
-    if (!k->offers && w < fixed && atomic_load(&seg->parts[w].count)) {
-        k->entry = w;
-    } else {
-        if (k->entry >= SEGMENT_POOL_INDEX(limit))
-            return false;
-        atomic_store(&seg->pool->claim, word + 1);
-    }
+    if (k->entry >= SEGMENT_POOL_INDEX(limit))
+        return false;
+    atomic_store(&seg->pool->claim, word + 1);
     k->first = atomic_load(&seg->parts[k->entry].first);
     k->count = atomic_load(&seg->parts[k->entry].count);
     k->claim_s = now_s;
@@ -63,5 +58,5 @@ void parts_work(struct segment *seg, uint32_t w, struct parts_worker *k,
         (!k->offers || accepted == SEGMENT_POOL_WORD(step, k->offers)))
         offer(seg, w, k, now_s);
     if (!k->count)
-        claim(seg, w, k, now_s, sample_s);
+        claim(seg, k, now_s, sample_s);
 }
