@@ -296,6 +296,7 @@ static bool read_share(struct dsgd *d, struct dsgd_step *step)
     step->epoch = atomic_load(&worker->assign_epoch);
     step->first_sample = atomic_load(&worker->assign_first);
     step->n_samples = atomic_load(&worker->assign_count);
+    d->limit = atomic_load(&worker->assign_limit);
     return atomic_load(&worker->assign_step) == step->index;
 }
 
@@ -356,6 +357,13 @@ enum dsgd_err dsgd_step_begin(struct dsgd *d, struct dsgd_step *step)
     return DSGD_OK;
 }
 
+/* In a replay: where this worker stopped then. */
+static bool at_limit(const struct dsgd *d, uint64_t done, uint64_t total)
+{
+    return d->limit && (double)done * (double)d->share >=
+                           (double)d->limit * (double)total;
+}
+
 enum dsgd_err dsgd_poll(struct dsgd *d, uint64_t done, uint64_t total)
 {
     if (!is_worker(d))
@@ -366,7 +374,7 @@ enum dsgd_err dsgd_poll(struct dsgd *d, uint64_t done, uint64_t total)
                           memory_order_relaxed);
     sign_of_life(d);
     if (atomic_load(&d->seg.h->published) >= d->step ||
-        atomic_load(&d->seg.h->run) != SEG_RUNNING)
+        atomic_load(&d->seg.h->run) != SEG_RUNNING || at_limit(d, done, total))
         return done < total ? DSGD_ABANDON : DSGD_GO_ON;
     return DSGD_GO_ON;
 }

@@ -38,6 +38,7 @@ struct dsgd {
     uint64_t step;    /* begun, not yet reduced; 0: none */
     uint64_t reduced; /* last step handed over */
     uint64_t share;   /* its samples */
+    uint64_t limit;   /* … after which to stop; 0: none */
     uint64_t begin_ns;
     bool began_first;
     bool epoch_ended;      /* a mean that ended an epoch was taken */

@@ -127,7 +127,11 @@ enum dsgd_err launch_check(const struct dsgd_options *opt,
 
 uint32_t launch_slot_bufs(const struct dsgd_options *opt)
 {
-    return late_takes_whole(opt) || late_takes_parts(opt) ? 2 : 1;
+    struct cutoff_spec cutoff;
+    bool replays = cutoff_parse("", opt->cutoff, &cutoff, NULL) == DSGD_OK &&
+                   cutoff.mode == CUTOFF_REPLAY; /* the record may carry */
+
+    return replays || late_takes_whole(opt) || late_takes_parts(opt) ? 2 : 1;
 }
 
 enum dsgd_err launch_same_sizes(const struct dsgd_options *own,

@@ -21,6 +21,8 @@ struct cluster_spec {
     double freeze_in_sum; /* probability that a node freezes when asked for its
                              sum */
     double limit_s;       /* virtual time after which it is called a hang */
+    const char *record;   /* a file to make, or NULL.  A cutoff of replay:FILE
+                             does one again */
 };
 
 struct cluster_result {
@@ -31,6 +33,7 @@ struct cluster_result {
     uint64_t carried; /* samples beyond the shares of those in time */
     uint64_t empty;   /* steps of no samples */
     double time_s;    /* virtual */
+    uint64_t hash;    /* of all means and what is said of them */
 };
 
 /* Run it to its end.  Returns false when it could not be set up. */
