@@ -357,11 +357,16 @@ enum dsgd_err dsgd_step_begin(struct dsgd *d, struct dsgd_step *step)
     return DSGD_OK;
 }
 
-/* In a replay: where this worker stopped then. */
+/* In a replay: this worker stopped here then.  Its micro-batches are of one
+ * size, but for the last, or else of nearly one. */
 static bool at_limit(const struct dsgd *d, uint64_t done, uint64_t total)
 {
-    return d->limit && (double)done * (double)d->share >=
-                           (double)d->limit * (double)total;
+    if (!d->limit || d->limit >= d->share || !total)
+        return false;
+    uint64_t size = (d->share + total - 1) / total;
+    if ((d->share + size - 1) / size == total && d->limit % size == 0)
+        return done >= d->limit / size;
+    return (double)done * (double)d->share >= (double)d->limit * (double)total;
 }
 
 enum dsgd_err dsgd_poll(struct dsgd *d, uint64_t done, uint64_t total)

@@ -75,9 +75,8 @@ static void settle(struct coordinator *c, uint32_t worker)
         log_contribution(c, worker, c->step, &w->range, w->samples);
     w->carry = (struct carry){0};
     if (w->late)
-        w->carry = (struct carry){.range = w->range,
-                                  .samples = w->late_samples,
-                                  .buf = w->late_buf};
+        w->carry = (struct carry){
+            .range = w->range, .samples = w->late_samples, .buf = w->late_buf};
     w->late = false;
 }
 

@@ -133,7 +133,8 @@ static enum dsgd_err read_checksums(struct record_replay *r,
     enum dsgd_err rc;
 
     while ((rc = record_read_checksum(script_reader(r->script), &sum.step,
-                                      &sum.worker, &sum.value, err)) == DSGD_OK) {
+                                      &sum.worker, &sum.value, err)) ==
+           DSGD_OK) {
         if (r->n_checksums == room) {
             room = room ? 2 * room : 256;
             struct checksum *more =
@@ -229,8 +230,8 @@ const struct record_step *record_replay_step(const struct record_replay *r)
     return script_step(r->script);
 }
 
-const struct script_worker *
-record_replay_worker(const struct record_replay *r, uint32_t worker)
+const struct script_worker *record_replay_worker(const struct record_replay *r,
+                                                 uint32_t worker)
 {
     return &script_workers(r->script)[worker];
 }

@@ -25,8 +25,8 @@ const char *record_replay_description(const struct record_replay *r);
 /* The step at hand: its epoch, scale and so on (its arrays are NULL); and what
  * each worker does in it. */
 const struct record_step *record_replay_step(const struct record_replay *r);
-const struct script_worker *
-record_replay_worker(const struct record_replay *r, uint32_t worker);
+const struct script_worker *record_replay_worker(const struct record_replay *r,
+                                                 uint32_t worker);
 
 /* It is the record's last. */
 bool record_replay_last(const struct record_replay *r);

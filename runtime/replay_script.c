@@ -107,10 +107,9 @@ static enum dsgd_err look_at_row(struct script *s,
         s->own[row->worker] = *row;
         return DSGD_OK;
     }
-    return error_set(err, DSGD_E_FORMAT,
-                     "replay:%s: a gradient of step %llu in step %llu", s->path,
-                     (unsigned long long)row->from,
-                     (unsigned long long)row->step);
+    return error_set(
+        err, DSGD_E_FORMAT, "replay:%s: a gradient of step %llu in step %llu",
+        s->path, (unsigned long long)row->from, (unsigned long long)row->step);
 }
 
 static enum dsgd_err take_rows(struct script *s, const struct record_step *rows,

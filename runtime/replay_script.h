@@ -6,10 +6,10 @@
 #include "record_read.h"
 
 struct script_worker {
-    uint64_t first; /* of its range in this step */
-    uint64_t count; /* 0: it gave nothing of it, or had none */
-    uint64_t given; /* the first samples of the range, that a sum contains */
-    bool late;      /* … the next step's; else this one's */
+    uint64_t first;   /* of its range in this step */
+    uint64_t count;   /* 0: it gave nothing of it, or had none */
+    uint64_t given;   /* the first samples of the range, that a sum contains */
+    bool late;        /* … the next step's; else this one's */
     uint64_t carried; /* samples of its gradient of the step before, in this
                          step's sum */
 };

@@ -97,8 +97,7 @@ struct seg_worker {
     alignas(64) _Atomic uint64_t event_tail; /* written by the aggregator */
     /* Share of step assign_step; assign_step is written last. */
     _Atomic uint64_t assign_step, assign_epoch, assign_first, assign_count;
-    _Atomic uint64_t assign_limit; /* stop after so many samples; 0: at the end
-                                    */
+    _Atomic uint64_t assign_limit; /* samples after which to stop; 0: none */
     /* Step latest_step is not worth beginning after latest_ns. */
     _Atomic uint64_t latest_step, latest_ns;
     _Atomic uint32_t give_state; /* asked to copy its state */

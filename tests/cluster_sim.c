@@ -609,8 +609,7 @@ static bool attach(struct cluster *s, const struct dsgd_options *opt,
     if (good && spec->record)
         good = record_create(spec->record, &job, &record, NULL) == DSGD_OK;
     if (good && cutoff->mode == CUTOFF_REPLAY)
-        good =
-            record_replay_open(cutoff->file, &job, &replay, NULL) == DSGD_OK;
+        good = record_replay_open(cutoff->file, &job, &replay, NULL) == DSGD_OK;
     coordinator_record(s->c, record);
     coordinator_replay(s->c, replay);
     free(names);

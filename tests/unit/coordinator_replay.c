@@ -73,8 +73,8 @@ static void many(const struct cluster_spec *base, const char *name)
         unlink(in_dir("a.dsgd"));
         unlink(in_dir("b.dsgd"));
         unlink(in_dir("c.dsgd"));
-        if (!good || first.steps != second.steps ||
-            first.hash != second.hash || first.hash != third.hash) {
+        if (!good || first.steps != second.steps || first.hash != second.hash ||
+            first.hash != third.hash) {
             ok(false, "%s: seed %llu: %llu and %llu steps", name,
                (unsigned long long)spec.seed, (unsigned long long)first.steps,
                (unsigned long long)second.steps);
@@ -103,8 +103,8 @@ int main(void)
             for (int k = 0; k < 3; k++) {
                 struct cluster_spec spec = ordinary();
                 spec.opt.late = (enum dsgd_late)l;
-                spec.opt.partial = p ? DSGD_PARTIAL_CONTRIBUTE
-                                     : DSGD_PARTIAL_DISCARD;
+                spec.opt.partial =
+                    p ? DSGD_PARTIAL_CONTRIBUTE : DSGD_PARTIAL_DISCARD;
                 spec.opt.lr_scale = DSGD_LR_SCALE_SQRT;
                 spec.freeze_in_sum = k == 1 ? .1 : 0;
                 strcpy(spec.opt.cutoff, cutoff[k]);
