@@ -361,11 +361,11 @@ enum dsgd_err dsgd_step_begin(struct dsgd *d, struct dsgd_step *step)
  * size, but for the last, or else of nearly one. */
 static bool at_limit(const struct dsgd *d, uint64_t done, uint64_t total)
 {
-    if (!d->limit || d->limit >= d->share || !total)
+    if (!d->limit || d->limit >= d->share || !done)
         return false;
-    uint64_t size = (d->share + total - 1) / total;
-    if ((d->share + size - 1) / size == total && d->limit % size == 0)
-        return done >= d->limit / size;
+    uint64_t size = d->limit % done ? 0 : d->limit / done;
+    if (size && (d->share + size - 1) / size == total)
+        return true;
     return (double)done * (double)d->share >= (double)d->limit * (double)total;
 }
 
