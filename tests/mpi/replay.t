@@ -185,8 +185,8 @@ damaged "update contribution set first = first + 1 where $row" carried
 refused "of another range" 'what worker [0-9]+ contributed to step' "$from"
 damaged "update contribution set from_step = step where $row" carried
 refused "in time and late" 'what worker [0-9]+ contributed to step' "$from"
-damaged 'update contribution set from_step = step - 2 where step = 9' carried
-refused "two steps late" 'a gradient of step 7 in step 9' "$from"
+damaged "update contribution set from_step = step - 2 where $row" carried
+refused "two steps late" 'a gradient of step [0-9]+ in step [0-9]+' "$from"
 damaged "delete from contribution where $row" carried
 refused "carried, and not told of" 'in step [0-9]+ [0-9]+ samples of' "$from"
 tap_done
