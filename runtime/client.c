@@ -298,6 +298,7 @@ static bool read_share(struct dsgd *d, struct dsgd_step *step)
     step->epoch = atomic_load(&worker->assign_epoch);
     step->first_sample = atomic_load(&worker->assign_first);
     step->n_samples = atomic_load(&worker->assign_count);
+    d->limit = atomic_load(&worker->assign_limit);
     return atomic_load(&worker->assign_step) == step->index;
 }
 
@@ -359,6 +360,18 @@ enum dsgd_err dsgd_step_begin(struct dsgd *d, struct dsgd_step *step)
     return DSGD_OK;
 }
 
+/* In a replay: this worker stopped here then.  Its micro-batches are of one
+ * size, but for the last, or else of nearly one. */
+static bool at_limit(const struct dsgd *d, uint64_t done, uint64_t total)
+{
+    if (!d->limit || d->limit >= d->share || !done)
+        return false;
+    uint64_t size = d->limit % done ? 0 : d->limit / done;
+    if (size && (d->share + size - 1) / size == total)
+        return true;
+    return (double)done * (double)d->share >= (double)d->limit * (double)total;
+}
+
 enum dsgd_err dsgd_poll(struct dsgd *d, uint64_t done, uint64_t total)
 {
     if (!is_worker(d))
@@ -369,7 +382,7 @@ enum dsgd_err dsgd_poll(struct dsgd *d, uint64_t done, uint64_t total)
                           memory_order_relaxed);
     client_sign_of_life(d);
     if (atomic_load(&d->seg.h->published) >= d->step ||
-        atomic_load(&d->seg.h->run) != SEG_RUNNING)
+        atomic_load(&d->seg.h->run) != SEG_RUNNING || at_limit(d, done, total))
         return done < total ? DSGD_ABANDON : DSGD_GO_ON;
     return DSGD_GO_ON;
 }

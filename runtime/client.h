@@ -52,6 +52,7 @@ struct dsgd {
     uint64_t step;                /* begun, not yet reduced; 0: none */
     uint64_t reduced;             /* last step handed over */
     uint64_t first_sample, share; /* its samples */
+    uint64_t limit;               /* … after which to stop; 0: none */
     struct client_work work;
     uint64_t begin_ns;
     bool began_first;

@@ -467,6 +467,8 @@ static void on_commit(struct coordinator *c, uint32_t w,
     worker->lag_s = e->lag_s;
     c->n_arrived++;
     c->n_settled++;
+    if (c->replay)
+        replay_arrived(c, w);
 }
 
 static void on_event(struct coordinator *c, uint32_t w,

@@ -109,6 +109,8 @@ void late_reopen(struct coordinator *c)
 
 void late_forget(struct coordinator *c, struct worker *w)
 {
+    if (c->replay) /* what was carried then is carried */
+        return;
     /* Its node still sums it. */
     if (w->carry.taken && c->phase == PHASE_CLOSING &&
         c->peer[w->node].contributes)

@@ -7,10 +7,17 @@
 #include "record_replay.h"
 #include "sampler.h"
 
-/* Ranges of the open step as recorded; who did not contribute gets none. */
+/* Ranges of the open step as recorded; who gave nothing of its own gets none. */
 void replay_assign(struct coordinator *c, struct sample_range *range);
 
-/* The open step is being published: go on to the next.
+/* After how many samples a worker stopped; 0: not before all were done. */
+uint64_t replay_limit(const struct coordinator *c, uint32_t worker);
+
+/* A worker has arrived: if it was late then, it is no part of the open step's
+ * sum, but of the next one's. */
+void replay_arrived(struct coordinator *c, uint32_t worker);
+
+/* The open step is being published: settle what contributed, go on to the next.
  *   epoch_end, lr_scale  out  as recorded
  * Returns whether it was the last. */
 bool replay_publish(struct coordinator *c, bool *epoch_end, double *lr_scale);

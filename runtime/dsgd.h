@@ -224,10 +224,12 @@ enum dsgd_err dsgd_register(struct dsgd *d, void *state, size_t bytes,
 enum dsgd_err dsgd_step_begin(struct dsgd *d, struct dsgd_step *step);
 
 /* Between micro-batches: is this worker's work still wanted?
- *   done, total  in  micro-batches (or samples) finished and wanted
+ *   done, total  in  micro-batches of about one size (or samples) finished and
+ *                    wanted
  * Does not block, no system call.  Returns DSGD_GO_ON or DSGD_ABANDON: stop,
  * and call dsgd_reduce with the sum and the number of the samples that were
- * processed, the first ones of the share; opt.partial says what of them. */
+ * processed, the first ones of the share; opt.partial says what of them.  In a
+ * replay it stops a worker where it stopped then. */
 enum dsgd_err dsgd_poll(struct dsgd *d, uint64_t done, uint64_t total);
 
 /* The shared memory that holds this worker's gradient sum, to compute in place:

@@ -131,8 +131,12 @@ enum dsgd_err launch_check(const struct dsgd_options *opt,
 
 uint32_t launch_slot_bufs(const struct dsgd_options *opt)
 {
-    return late_takes_whole(opt) || late_takes_parts(opt) ||
-                   opt->work == DSGD_WORK_SHARED
+    struct cutoff_spec cutoff;
+    bool replays = cutoff_parse("", opt->cutoff, &cutoff, NULL) == DSGD_OK &&
+                   cutoff.mode == CUTOFF_REPLAY; /* the record may carry */
+    bool shared = opt->work == DSGD_WORK_SHARED;
+
+    return replays || shared || late_takes_whole(opt) || late_takes_parts(opt)
                ? 2
                : 1;
 }

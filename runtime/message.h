@@ -124,6 +124,7 @@ struct msg_range {
 /* A worker's share of the next step. */
 struct msg_share {
     uint64_t epoch, first, count;
+    uint64_t limit; /* samples after which to stop; 0: none */
 };
 
 #endif

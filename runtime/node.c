@@ -245,6 +245,7 @@ static void give_shares(struct node *n, uint64_t step,
         atomic_store(&worker->assign_epoch, shares[w].epoch);
         atomic_store(&worker->assign_first, shares[w].first);
         atomic_store(&worker->assign_count, shares[w].count);
+        atomic_store(&worker->assign_limit, shares[w].limit);
         atomic_store(&worker->assign_step, step);
     }
 }

@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "coordinator_priv.h"
+#include "coordinator_replay.h"
 
 void peers_shares(struct coordinator *c, const struct peer *p)
 {
@@ -9,6 +10,8 @@ void peers_shares(struct coordinator *c, const struct peer *p)
         c->share[i] = (struct msg_share){.epoch = sampler_epoch(c->sampler),
                                          .first = w->range.first,
                                          .count = w->range.count};
+        if (c->replay)
+            c->share[i].limit = replay_limit(c, p->worker[i]);
     }
 }
 

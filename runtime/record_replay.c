@@ -6,6 +6,7 @@
 
 #include "error.h"
 #include "record_read.h"
+#include "replay_script.h"
 
 struct checksum {
     uint64_t step, value;
@@ -14,14 +15,9 @@ struct checksum {
 
 struct record_replay {
     char path[256];
-    struct record_read *read;
+    struct script *script;
     const struct record_facts *facts;
-    struct record_step step; /* at hand; its arrays are these: */
-    uint8_t *mask;
-    uint64_t *first;
-    uint32_t *count;
-    struct record_step ahead; /* its arrays are the reader's */
-    bool last;
+    uint64_t n_steps;
     struct checksum *checksum; /* [n_checksums] by step and worker */
     size_t n_checksums;
 };
@@ -129,38 +125,6 @@ static enum dsgd_err compare(const struct record_replay *r,
     return DSGD_OK;
 }
 
-/* Can the step's sum be made again from what its row tells? */
-static enum dsgd_err check_step(const struct record_replay *r,
-                                const struct record_step *s, uint64_t number,
-                                struct dsgd_error *err)
-{
-    uint64_t samples = 0;
-
-    if (s->step != number)
-        return error_set(err, DSGD_E_USAGE, "replay:%s: step %llu is missing",
-                         r->path, (unsigned long long)number);
-    for (uint32_t w = 0; w < r->facts->job.n_workers; w++) {
-        uint64_t end = s->first[w] + s->count[w];
-        if (!s->mask[w])
-            continue;
-        if (!s->count[w] || end < s->first[w] || end > r->facts->job.n_samples)
-            return error_set(err, DSGD_E_FORMAT,
-                             "replay:%s: the range of worker %u in step %llu "
-                             "is not one of the data set",
-                             r->path, w, (unsigned long long)number);
-        samples += s->count[w];
-    }
-    if (samples == s->samples && s->contributors)
-        return DSGD_OK;
-    return error_set(err, DSGD_E_USAGE,
-                     "replay:%s: in step %llu %llu samples contributed, and "
-                     "its ranges have %llu: partial and carried gradients "
-                     "can't be replayed",
-                     r->path, (unsigned long long)number,
-                     (unsigned long long)s->samples,
-                     (unsigned long long)samples);
-}
-
 static enum dsgd_err read_checksums(struct record_replay *r,
                                     struct dsgd_error *err)
 {
@@ -168,8 +132,9 @@ static enum dsgd_err read_checksums(struct record_replay *r,
     size_t room = 0;
     enum dsgd_err rc;
 
-    while ((rc = record_read_checksum(r->read, &sum.step, &sum.worker,
-                                      &sum.value, err)) == DSGD_OK) {
+    while ((rc = record_read_checksum(script_reader(r->script), &sum.step,
+                                      &sum.worker, &sum.value, err)) ==
+           DSGD_OK) {
         if (r->n_checksums == room) {
             room = room ? 2 * room : 256;
             struct checksum *more =
@@ -186,66 +151,36 @@ static enum dsgd_err read_checksums(struct record_replay *r,
 
 /* Read all steps once, so that what can't be done is known before anything
  * was. */
-static enum dsgd_err check_steps(const struct record_replay *r,
-                                 const char *path, struct dsgd_error *err)
+static enum dsgd_err count_steps(struct record_replay *r, const char *path,
+                                 struct dsgd_error *err)
 {
-    struct record_read *read;
-    struct record_step s;
-    uint64_t number = 0;
-    enum dsgd_err rc = record_read_open(path, &read, err);
+    struct script *script;
+    enum dsgd_err rc = script_open(path, &script, err);
 
     if (rc != DSGD_OK)
         return rc;
-    while ((rc = record_read_step(read, &s, err)) == DSGD_OK &&
-           (rc = check_step(r, &s, ++number, err)) == DSGD_OK)
-        ;
-    record_read_close(read);
+    while ((rc = script_next(script, err)) == DSGD_OK)
+        r->n_steps++;
+    script_close(script);
     if (rc == DSGD_END)
-        rc = number ? DSGD_OK : refuse(r, "it has no steps", err);
+        rc = r->n_steps ? DSGD_OK : refuse(r, "it has no steps", err);
     return rc;
-}
-
-static enum dsgd_err read_ahead(struct record_replay *r, struct dsgd_error *err)
-{
-    enum dsgd_err rc = record_read_step(r->read, &r->ahead, err);
-
-    r->last = rc != DSGD_OK;
-    return rc == DSGD_END ? DSGD_OK : rc;
 }
 
 enum dsgd_err record_replay_next(struct record_replay *r,
                                  struct dsgd_error *err)
 {
-    size_t n = r->facts->job.n_workers;
-
-    if (r->last)
+    if (record_replay_last(r))
         return DSGD_OK;
-    r->step = r->ahead;
-    memcpy(r->mask, r->ahead.mask, n * sizeof *r->mask);
-    memcpy(r->first, r->ahead.first, n * sizeof *r->first);
-    memcpy(r->count, r->ahead.count, n * sizeof *r->count);
-    r->step.mask = r->mask;
-    r->step.first = r->first;
-    r->step.count = r->count;
-    r->step.duration_s = r->step.lag_s = NULL;
-    return read_ahead(r, err);
+    enum dsgd_err rc = script_next(r->script, err);
+    return rc == DSGD_END ? refuse(r, "it has become shorter", err) : rc;
 }
 
 static enum dsgd_err start(struct record_replay *r, struct dsgd_error *err)
 {
-    size_t n = r->facts->job.n_workers;
-
-    r->mask = calloc(n, sizeof *r->mask);
-    r->first = calloc(n, sizeof *r->first);
-    r->count = calloc(n, sizeof *r->count);
-    if (!r->mask || !r->first || !r->count)
-        return error_set(err, DSGD_E_NOMEM, "replay:%s: no memory", r->path);
     enum dsgd_err rc = read_checksums(r, err);
-    if (rc == DSGD_OK)
-        rc = read_ahead(r, err);
-    if (rc == DSGD_OK)
-        rc = record_replay_next(r, err);
-    return rc;
+
+    return rc == DSGD_OK ? record_replay_next(r, err) : rc;
 }
 
 enum dsgd_err record_replay_open(const char *path,
@@ -259,13 +194,13 @@ enum dsgd_err record_replay_open(const char *path,
     if (!r)
         return error_set(err, DSGD_E_NOMEM, "replay:%.200s: no memory", path);
     snprintf(r->path, sizeof r->path, "%s", path);
-    enum dsgd_err rc = record_read_open(path, &r->read, err);
+    enum dsgd_err rc = script_open(path, &r->script, err);
     if (rc == DSGD_OK) {
-        r->facts = record_read_facts(r->read);
+        r->facts = record_read_facts(script_reader(r->script));
         rc = compare(r, want, err);
     }
     if (rc == DSGD_OK)
-        rc = check_steps(r, path, err);
+        rc = count_steps(r, path, err);
     if (rc == DSGD_OK)
         rc = start(r, err);
     if (rc != DSGD_OK) {
@@ -280,10 +215,7 @@ void record_replay_close(struct record_replay *r)
 {
     if (!r)
         return;
-    record_read_close(r->read);
-    free(r->mask);
-    free(r->first);
-    free(r->count);
+    script_close(r->script);
     free(r->checksum);
     free(r);
 }
@@ -295,12 +227,18 @@ const char *record_replay_description(const struct record_replay *r)
 
 const struct record_step *record_replay_step(const struct record_replay *r)
 {
-    return &r->step;
+    return script_step(r->script);
+}
+
+const struct script_worker *record_replay_worker(const struct record_replay *r,
+                                                 uint32_t worker)
+{
+    return &script_workers(r->script)[worker];
 }
 
 bool record_replay_last(const struct record_replay *r)
 {
-    return r->last;
+    return script_step(r->script)->step >= r->n_steps;
 }
 
 static int compare_checksums(const void *a, const void *b)

@@ -3,6 +3,7 @@
 #define DSGD_RECORD_REPLAY_H
 
 #include "record.h"
+#include "replay_script.h"
 
 struct record_replay;
 
@@ -21,15 +22,17 @@ void record_replay_close(struct record_replay *r); /* NULL is fine */
 /* What is trained, in its program's words; may be NULL. */
 const char *record_replay_description(const struct record_replay *r);
 
-/* The step at hand: its epoch, mask, ranges, scale and so on. */
+/* The step at hand: its epoch, scale and so on (its arrays are NULL); and what
+ * each worker does in it. */
 const struct record_step *record_replay_step(const struct record_replay *r);
+const struct script_worker *record_replay_worker(const struct record_replay *r,
+                                                 uint32_t worker);
 
 /* It is the record's last. */
 bool record_replay_last(const struct record_replay *r);
 
-/* Go on to the next, unless it is the last.  Reads one row; no allocation of
- * ours.  Errors: those of record_read_step; then the step at hand is the last.
- */
+/* Go on to the next, unless it is the last.  No allocation of ours.
+ * Errors: those of script_next; then there is no step at hand. */
 enum dsgd_err record_replay_next(struct record_replay *r,
                                  struct dsgd_error *err);
 

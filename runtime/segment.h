@@ -103,6 +103,7 @@ struct seg_worker {
     alignas(64) _Atomic uint64_t event_tail; /* written by the aggregator */
     /* Share of step assign_step; assign_step is written last. */
     _Atomic uint64_t assign_step, assign_epoch, assign_first, assign_count;
+    _Atomic uint64_t assign_limit; /* samples after which to stop; 0: none */
     /* Step latest_step is not worth beginning after latest_ns. */
     _Atomic uint64_t latest_step, latest_ns;
     /* Of the parts that it offered: a step, and how many of that step count. */

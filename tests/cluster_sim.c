@@ -276,6 +276,7 @@ static void look_at_segment(struct cluster *s)
         n->share[w].count = atomic_load(&worker->assign_step) == n->started
                                 ? atomic_load(&worker->assign_count)
                                 : 0;
+        n->share[w].limit = atomic_load(&worker->assign_limit);
     }
 }
 
@@ -319,6 +320,8 @@ static void begin(struct cluster *s, struct node_sim *n, uint32_t w)
     k->give = k->count;
     if (rng_uniform(&s->rng) < spec->less)
         k->give = rng_below(&s->rng, k->count + 1);
+    if (k->count && n->share[w].limit)
+        k->give = n->share[w].limit;
     k->polls = rng_uniform(&s->rng) < .5;
     k->begin_s = s->now_s;
     k->end_s = s->now_s + (k->count ? s_of : 0);
@@ -526,6 +529,24 @@ static void end_epoch(struct cluster *s)
     s->r->epochs++;
 }
 
+static void hash(struct cluster *s, const void *data, size_t bytes)
+{
+    const unsigned char *p = data;
+
+    for (size_t i = 0; i < bytes; i++)
+        s->r->hash = (s->r->hash ^ p[i]) * UINT64_C(0x100000001b3);
+}
+
+static void hash_mean(struct cluster *s, const float *mean,
+                      const struct seg_mean *about)
+{
+    hash(s, mean, s->elems * sizeof *mean);
+    hash(s, &about->samples, sizeof about->samples);
+    hash(s, &about->contributors, sizeof about->contributors);
+    hash(s, &about->epoch_end, sizeof about->epoch_end);
+    hash(s, &about->lr_scale, sizeof about->lr_scale);
+}
+
 /* What a mean contains, from the mean alone. */
 static void check_mean(struct cluster *s, uint64_t step)
 {
@@ -533,6 +554,7 @@ static void check_mean(struct cluster *s, uint64_t step)
     const float *mean = node_mean(s->node, step, &about);
 
     s->r->steps++;
+    hash_mean(s, mean, &about);
     for (size_t i = 0; i < s->elems; i++) {
         long times = lround((double)mean[i] * (double)about.samples);
         s->r->doubled += (uint64_t)(times > 1 || (times && s->seen[i]));
@@ -677,6 +699,42 @@ static void clean_up(struct cluster *s)
     free(s->seen);
 }
 
+/* Keep a record, and do another again, as far as that is asked for. */
+static bool attach(struct cluster *s, const struct dsgd_options *opt,
+                   const struct cutoff_spec *cutoff,
+                   const uint32_t *worker_node)
+{
+    const struct cluster_spec *spec = s->spec;
+    const char **names = calloc(spec->n_nodes, sizeof *names);
+    struct record_job job = {.job_id = "1",
+                             .step_id = "0",
+                             .program = "sim",
+                             .cutoff = opt->cutoff,
+                             .late = "?",
+                             .grad_elems = opt->grad_elems,
+                             .n_samples = opt->n_samples,
+                             .batch = opt->batch,
+                             .n_workers = spec->n_nodes * spec->per_node,
+                             .n_nodes = spec->n_nodes,
+                             .node_name = names,
+                             .node_kernel = names,
+                             .worker_node = worker_node};
+    struct record *record = NULL;
+    struct record_replay *replay = NULL;
+    bool good = names != NULL;
+
+    for (uint32_t i = 0; good && i < spec->n_nodes; i++)
+        names[i] = "sim";
+    if (good && spec->record)
+        good = record_create(spec->record, &job, &record, NULL) == DSGD_OK;
+    if (good && cutoff->mode == CUTOFF_REPLAY)
+        good = record_replay_open(cutoff->file, &job, &replay, NULL) == DSGD_OK;
+    coordinator_record(s->c, record);
+    coordinator_replay(s->c, replay);
+    free(names);
+    return good;
+}
+
 static bool set_up(struct cluster *s)
 {
     const struct cluster_spec *spec = s->spec;
@@ -707,7 +765,8 @@ static bool set_up(struct cluster *s)
                                         .exchange = s->x,
                                         .transport = &s->t,
                                         .clock = &s->clock};
-    good = good && coordinator_create(&config, &s->c, NULL) == DSGD_OK;
+    good = good && coordinator_create(&config, &s->c, NULL) == DSGD_OK &&
+           attach(s, &opt, &cutoff, worker_node);
     free(worker_node);
     for (uint32_t i = 0; good && i < spec->n_nodes; i++)
         good = make_node(s, i);

@@ -1,6 +1,7 @@
 #!/bin/bash
 # A run with stragglers, some of them stopped, done again from its record: the
-# same bits, whoever is slow now.
+# same bits, whoever is slow now, also of gradients that were late and carried,
+# whole or in part.
 set -u
 # shellcheck source=tests/tap.sh
 . "$DSGD_SRCDIR/tests/tap.sh"
@@ -25,11 +26,12 @@ ranks=5
 begin() {
     local name=$1 cutoff=$2
     shift 2
-    rm -f "$dir/$name.dsgd" "$dir/curve"
+    curve=$dir/$name.curve
+    rm -f "$dir/$name.dsgd" "$curve"
     DSGD_CUTOFF=$cutoff DSGD_RECORD=$dir/$name.dsgd timeout -k 5 60 \
         mpirun --oversubscribe -n "$ranks" "$DSGD_BUILDDIR/dsgd-train" \
         --model mlp --train-samples 8000 --progress none --lr .1 \
-        --loss-curve "$dir/curve" --summary "$dir/$name.json" "$@" \
+        --loss-curve "$curve" --summary "$dir/$name.json" "$@" \
         >"$dir/$name.out" 2>&1 &
     launched=$!
 }
@@ -40,7 +42,7 @@ train() {
 }
 reach() {
     local tries=0
-    until [ -e "$dir/curve" ] && [ "$(wc -l <"$dir/curve")" -gt "$1" ]; do
+    until [ -e "$curve" ] && [ "$(wc -l <"$curve")" -gt "$1" ]; do
         tries=$((tries + 1))
         [ $tries -lt 600 ] || return 1
         sleep 0.05
@@ -59,6 +61,19 @@ value() { sed -n "s/.*\"$2\": *\"\{0,1\}\([^\",]*\).*/\1/p" "$dir/$1.json" | hea
 sql() { sqlite3 "$dir/$1.dsgd" "$2"; }
 sums() { sql "$1" 'select step, value from checksum group by step, value'; }
 masks() { sql "$1" 'select step, epoch, hex(mask), samples, lr_scale, epoch_end from step'; }
+parts() { sql "$1" 'select * from contribution order by step, worker, from_step'; }
+# same NAME OF WHAT: the run is the other again.
+same() {
+    is "$3: exit code" $rc 0
+    is "$3: says nothing" "$(said "$1")" ""
+    is "$3: the same parameters" "$(value "$1" parameter_checksum)" \
+        "$(value "$2" parameter_checksum)"
+    is "$3: after each epoch" "$(sums "$1")" "$(sums "$2")"
+    is "$3: the same loss in each step" "$(md5sum <"$dir/$1.curve")" \
+        "$(md5sum <"$dir/$2.curve")"
+    is "$3: of the same workers" "$(masks "$1")" "$(masks "$2")"
+    is "$3: the same late and partial gradients" "$(parts "$1")" "$(parts "$2")"
+}
 
 begin first static:3 --epochs 2 --straggle 1:4,3:2
 reach 20
@@ -78,12 +93,7 @@ at_least "workers that were cut" \
     "$(sql first 'select count(distinct worker) from late')" 2
 
 train again "replay:$dir/first.dsgd" --epochs 2
-is "its replay, nobody slow: exit code" $rc 0
-is "says nothing" "$(said again)" ""
-is "the same parameters" "$(value again parameter_checksum)" \
-    "$(value first parameter_checksum)"
-is "after each epoch" "$(sums again)" "$(sums first)"
-is "of the same samples of the same workers" "$(masks again)" "$(masks first)"
+same again first "its replay, nobody slow"
 
 train slow "replay:$dir/first.dsgd" --epochs 2 --straggle 0:6
 is "with another straggler: exit code" $rc 0
@@ -99,6 +109,39 @@ train other "replay:$dir/short.dsgd" --epochs 3 --momentum .5
 is "other settings: exit code" $rc 0
 like "are warned of" "$(said other)" 'warning: the run that is replayed was of other settings: "mlp'
 like "and what they change, too" "$(said other)" 'warning: the replay is not what was recorded'
+
+# carries NAME: gradients that were carried, whole and in part.
+carries() {
+    sql "$1" "select count(*) from contribution
+        where from_step < step and samples $2 32"
+}
+# A gradient that took long for its own step, and a worker that was stopped.
+DSGD_LATE=carry begin carried static:3 --epochs 2 --straggle 1:1.5,3:2
+reach 20
+stopped=$(rank 2)
+kill -STOP "$stopped"
+sleep 0.2
+kill -CONT "$stopped"
+wait $launched
+is "with late gradients carried: exit code" $? 0
+at_least "that were" "$(carries carried =)" 5
+train recarried "replay:$dir/carried.dsgd" --epochs 2 --straggle 2:3
+same recarried carried "its replay"
+train again "replay:$dir/recarried.dsgd" --epochs 2
+same again carried "the replay's replay"
+
+# Batches that were abandoned between micro-batches.
+many=(--epochs 2 --micro-batches 8)
+DSGD_PARTIAL=contribute train abandoned static:2 "${many[@]}" --straggle 1:4,3:2
+is "with abandoned batches: exit code" $rc 0
+at_least "that contributed in part" "$(carries abandoned '<')" 20
+train reabandoned "replay:$dir/abandoned.dsgd" "${many[@]}"
+same reabandoned abandoned "its replay"
+train again "replay:$dir/reabandoned.dsgd" "${many[@]}" --straggle 0:3
+same again abandoned "the replay's replay"
+train coarse "replay:$dir/abandoned.dsgd" --epochs 2
+like "of a program that does not stop there: a warning" "$(said coarse)" \
+    'warning: the replay is not what was recorded: other samples'
 
 # refused NAME REGEX CUTOFF ARGUMENT...
 refused() {
@@ -116,10 +159,10 @@ ranks=4 refused "fewer workers" 'with workers: 5, and this run has 4: a replay' 
 refused "no record" 'none.dsgd: No such file' "replay:$dir/none.dsgd"
 DSGD_CHECKPOINT_DIR=$dir/ck refused "with checkpoints" \
     'unset DSGD_CHECKPOINT_DIR' "$from"
-# damaged SQL: a copy of the record, changed.
+# damaged SQL [RECORD]: a copy of the record, changed.
 damaged() {
     rm -f "$dir/bad.dsgd"
-    cp "$dir/short.dsgd" "$dir/bad.dsgd"
+    cp "$dir/${2-short}.dsgd" "$dir/bad.dsgd"
     sqlite3 "$dir/bad.dsgd" "$1"
 }
 from=replay:$dir/bad.dsgd
@@ -130,7 +173,20 @@ refused "a step is missing" 'step 33 is missing' "$from"
 damaged 'update job set dropped_rows = 1'
 refused "rows were dropped" 'rows are missing' "$from"
 damaged 'update step set samples = samples - 3 where step = 5'
-refused "samples it does not tell of" 'in step 5 [0-9]+ samples contributed' "$from"
+refused "samples it does not tell of" \
+    'in step 5 [0-9]+ samples of [0-9]+ workers contributed' "$from"
 damaged 'update job set resumed_step = 12'
 refused "from a checkpoint" 'it begins after step 12' "$from"
+# Of the first row of its kind.
+row='rowid = (select min(rowid) from contribution)'
+damaged "update contribution set samples = 33 where $row" carried
+refused "more than was given out" 'what worker [0-9]+ contributed to step' "$from"
+damaged "update contribution set first = first + 1 where $row" carried
+refused "of another range" 'what worker [0-9]+ contributed to step' "$from"
+damaged "update contribution set from_step = step where $row" carried
+refused "in time and late" 'what worker [0-9]+ contributed to step' "$from"
+damaged "update contribution set from_step = step - 2 where $row" carried
+refused "two steps late" 'a gradient of step [0-9]+ in step [0-9]+' "$from"
+damaged "delete from contribution where $row" carried
+refused "carried, and not told of" 'in step [0-9]+ [0-9]+ samples of' "$from"
 tap_done

@@ -183,6 +183,47 @@ static void test_start(void)
     end();
 }
 
+/* What of `total` is done when dsgd_poll says to stop; total: never. */
+static int stops_at(uint64_t count, uint64_t limit, uint64_t total)
+{
+    struct msg_share share = {.count = count, .limit = limit};
+    struct dsgd_options opt = {.grad_elems = FLOATS};
+    struct dsgd_step step;
+    struct segment own;
+    struct dsgd *d = NULL;
+    char name[SEGMENT_NAME];
+    uint64_t done = 0;
+
+    if (segment_create(1, FLOATS, 1, 0, &own, name, NULL) != DSGD_OK ||
+        segment_attach(name, &seg, NULL) != DSGD_OK ||
+        node_create(&seg, &node, NULL) != DSGD_OK ||
+        client_create(&opt, &own, 0, NULL, &d, NULL) != DSGD_OK)
+        return -1;
+    segment_unlink(name);
+    node_start(node, 1, &share);
+    if (dsgd_step_begin(d, &step) != DSGD_OK || step.n_samples != count)
+        return -1;
+    while (done < total && dsgd_poll(d, ++done, total) == DSGD_GO_ON)
+        ;
+    client_destroy(d);
+    end();
+    return (int)done;
+}
+
+/* A replay tells workers how much of their share they processed. */
+static void test_stop(void)
+{
+    is_int(stops_at(32, 0, 8), 8, "no limit");
+    is_int(stops_at(32, 12, 8), 3,
+           "stop after 12 samples of 32: micro-batch "
+           "3 of 8");
+    is_int(stops_at(32, 12, 32), 12, "sample 12");
+    is_int(stops_at(33, 32, 5), 4, "the last micro-batch is smaller");
+    is_int(stops_at(33, 19, 5), 3, "micro-batches of 6 and 7 samples");
+    is_int(stops_at(3, 1, 8), 3, "more pieces than samples");
+    is_int(stops_at(0, 0, 4), 4, "no share");
+}
+
 static void burn(double seconds)
 {
     double until_s = sys_thread_cpu_s() + seconds;
@@ -235,6 +276,7 @@ int main(void)
     test_pinned();
     test_over();
     test_start();
+    test_stop();
     test_life();
     test_announce();
     return done();
