@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "error.h"
+#include "live_body.h"
 #include "live_outlook.h"
 #include "live_priv.h"
 #include "log_product.h"
@@ -26,44 +27,10 @@ enum { SMALL_N = 64 };
  * only arrivals: what a tick costs, the workers of its node lose. */
 #define QUIET .25
 
-/* Posterior probability of a block of lanes that is taken for none. */
-#define NEGLIGIBLE 1e-7f
-
-enum part {
-    RUNNING, /* at work since start_s */
-    LATER,   /* not free yet: start_s is a guess */
-    ARRIVED,
-    OUT
-};
-
-struct live {
-    struct live_table table;
-    size_t n, n_nodes;
-    double min_share;
-    size_t min_count;
-    enum live_late mode;
-    bool planned;     /* there is a predictive */
-    size_t *first;    /* [n_nodes + 1] first worker of each node */
-    uint8_t *part;    /* [n] enum part */
-    double *start_s;  /* [n] */
-    double *median_s; /* [n] of those LATER, else unset */
-    double *density;  /* [n_nodes][LANES] log density of the arrived */
-    float *evidence;  /* [n_nodes][LANES] log joint, lanes of a node */
-    float *posterior; /* [n_nodes][LANES] p(g, m | so far) */
-    float *column;    /* [n][LANES] survivals now */
-    float *late;      /* [BLOCKS][COLS][WIDE] late workers at later ticks */
-    float *sum;       /* [COLS][LANES] the same */
-    size_t arrived, waiting; /* waiting: RUNNING or LATER */
-    size_t next;             /* the tick to decide at next */
-    size_t col;              /* the tick last decided at */
-    size_t counts;           /* arrivals ahead that plans are made for */
-    bool decided; /* there is a decision in this step, and posterior holds */
-    struct live_outlook outlook; /* of the last one */
-    size_t ask_at;               /* arrivals at which its plan closes */
-    double quiet_s;              /* no tick before this is looked at */
-    double planned_s, expected, all_s, elapsed_s;
-    double close_s; /* running close */
-};
+/* A tick so many times further off than the time in which all that are late are
+ * worth waiting for is no plan.  Below carry-over the price may be a quarter. */
+#define REACH       1.5
+#define LOWER_PRICE .25
 
 static bool allocate(struct live *l)
 {
@@ -117,7 +84,7 @@ enum dsgd_err live_create(size_t n, size_t n_nodes, const uint32_t *node,
     l->min_share = min_share;
     l->min_count = min_count;
     l->counts = LIVE_COUNTS;
-    l->close_s = l->planned_s = l->expected = l->all_s = NAN;
+    l->close_s = l->planned_s = l->expected = NAN;
     if (!allocate(l) || !live_table_init(&l->table, n, n_nodes, node)) {
         live_free(l);
         return error_set(err, DSGD_E_NOMEM, "live: no memory for %zu workers",
@@ -164,7 +131,7 @@ static void begin(struct live *l, enum live_late late)
     l->decided = false;
     l->ask_at = SIZE_MAX;
     l->quiet_s = 0;
-    l->planned_s = l->expected = l->all_s = l->elapsed_s = NAN;
+    l->planned_s = l->expected = l->elapsed_s = NAN;
 }
 
 void live_plan(struct live *l, const struct predictive *p, enum live_late late)
@@ -223,18 +190,11 @@ double live_latest_start_s(const struct live *l, size_t worker)
     return REALIGN * plan - l->median_s[worker];
 }
 
-/* A worker that starts at at_s comes too late for the planned close, and would
- * be late again after it. */
-static bool sits_out(const struct live *l, size_t worker, double at_s)
-{
-    return at_s > live_latest_start_s(l, worker);
-}
-
 bool live_start(struct live *l, size_t worker, double at_s)
 {
     if (l->part[worker] != LATER)
         return l->part[worker] == RUNNING;
-    if (sits_out(l, worker, at_s)) {
+    if (live_sits_out(l, worker, at_s)) {
         live_absent(l, worker);
         return false;
     }
@@ -340,32 +300,15 @@ static void condition(struct live *l)
     }
 }
 
-/* A block of lanes at a node that is worth reading: what all its lanes together
- * could add of a worker is lost in the rounding of the sum otherwise. */
-static bool matters(const float *posterior)
-{
-    float sum = 0;
-
-    for (size_t i = 0; i < WIDE; i++)
-        sum += posterior[i];
-    return !(sum < NEGLIGIBLE);
-}
-
-static bool is_late(const struct live *l, size_t j)
-{
-    return l->part[j] == RUNNING ||
-           (l->part[j] == LATER && !sits_out(l, j, l->start_s[j]));
-}
-
 /* One block of node i's late workers; returns their number. */
 static size_t add_block(struct live *l, size_t i, size_t b, size_t later)
 {
     const float *posterior = l->posterior + i * LANES + b * WIDE;
-    bool read = later && matters(posterior);
+    bool read = later && live_matters(posterior);
     size_t late = 0;
 
     for (size_t j = l->first[i]; j < l->first[i + 1]; j++) {
-        if (!is_late(l, j))
+        if (!live_is_late(l, j))
             continue;
         late++;
         if (read)
@@ -408,8 +351,22 @@ static bool best_is_now(struct live *l, double lambda)
     return best.now;
 }
 
+/* How many of the later ticks a plan may close at, at least the next one. */
+static size_t ticks_ahead(const struct live *l, double now_s, double lambda)
+{
+    const struct live_table *t = &l->table;
+    double price = l->mode == LIVE_FRESH ? lambda : LOWER_PRICE * lambda;
+    double end_s =
+        l->n <= SMALL_N ? INFINITY : now_s + REACH * (double)l->waiting / price;
+    size_t q = l->col + 1;
+
+    while (q < t->cols && (t->tau_s[q] <= end_s || q == l->col + 1))
+        q++;
+    return q - (l->col + 1);
+}
+
 /* Condition on what is known at now_s, and expect. */
-static void look(struct live *l, double now_s)
+static void look(struct live *l, double now_s, double lambda)
 {
     const struct live_table *t = &l->table;
     struct live_outlook *o = &l->outlook;
@@ -418,7 +375,7 @@ static void look(struct live *l, double now_s)
 
     o->now_s = now_s;
     o->arrived = l->arrived;
-    o->ticks = t->cols - 1 - l->col;
+    o->ticks = ticks_ahead(l, now_s, lambda);
     o->tau_s = t->tau_s + l->col + 1;
     if (tick)
         copy_column(l);
@@ -433,11 +390,6 @@ static void look(struct live *l, double now_s)
             p[g] += l->posterior[g * M + m];
     }
     live_outlook_expect(o, p, l->sum);
-    l->all_s = t->tau_s[t->cols - 1];
-    for (size_t q = o->ticks; q-- > 0;) {
-        if (o->left[q] < .5)
-            l->all_s = o->tau_s[q];
-    }
     l->decided = true;
 }
 
@@ -487,7 +439,7 @@ bool live_close(struct live *l, double now_s, double lambda, double *next_s)
         return enough; /* beyond the grid nothing is predicted to come */
     if (!enough && l->mode != LIVE_BUSY)
         return false;
-    look(l, now_s);
+    look(l, now_s, lambda);
     bool close = best_is_now(l, lambda) && enough;
     l->quiet_s = now_s + QUIET * (l->planned_s - now_s);
     *next_s = next_tick(l);
@@ -508,93 +460,4 @@ void live_end(struct live *l, double elapsed_s)
     if (isnan(l->close_s))
         l->close_s = elapsed_s;
     l->close_s += CLOSE_RATE * (elapsed_s - l->close_s);
-}
-
-/* Weights of the lanes for a worker that ran at the close. */
-static void lane_weights(const struct live *l, size_t worker, double *w)
-{
-    const float *p = (l->decided ? l->posterior : l->table.prior) +
-                     (size_t)l->table.node[worker] * LANES;
-    double own_s = fmax(l->elapsed_s - l->start_s[worker], 1e-30), sum = 0;
-    float s[LANES];
-
-    live_table_survival(&l->table, worker, log(own_s), s);
-    for (size_t i = 0; i < LANES; i++)
-        sum += p[i];
-    for (size_t i = 0; i < LANES; i++)
-        w[i] = p[i] / (sum * s[i]);
-}
-
-void live_residual(struct live *l, size_t worker, double points_s[LIVE_POINTS])
-{
-    double w[LANES], own_s = l->elapsed_s - l->start_s[worker];
-    float s[LANES];
-
-    for (size_t i = 0; i < LIVE_POINTS; i++)
-        points_s[i] = NAN;
-    if (!l->planned || l->part[worker] == OUT || !(own_s > 0))
-        return;
-    lane_weights(l, worker, w);
-    double at = log(own_s), before = at, above = 1;
-    size_t i = 0;
-    for (int step = 0; step < 60 && i < LIVE_POINTS; step++) {
-        double left = 0;
-        at += .04 + .01 * step;
-        live_table_survival(&l->table, worker, at, s);
-        for (size_t k = 0; k < LANES; k++)
-            left += w[k] * s[k];
-        for (; i < LIVE_POINTS; i++) {
-            double level = 1 - (2. * (double)i + 1) / (2. * LIVE_POINTS);
-            if (left > level)
-                break;
-            double f = above > left ? (above - level) / (above - left) : 1;
-            points_s[i] = exp(before + f * (at - before));
-        }
-        before = at;
-        above = left;
-    }
-    for (; i < LIVE_POINTS; i++)
-        points_s[i] = exp(at);
-}
-
-double live_planned_s(const struct live *l)
-{
-    return l->planned_s;
-}
-
-double live_expected(const struct live *l)
-{
-    return l->expected;
-}
-
-double live_all_s(const struct live *l)
-{
-    return l->all_s;
-}
-
-size_t live_arrived(const struct live *l)
-{
-    return l->arrived;
-}
-
-size_t live_waiting(const struct live *l)
-{
-    return l->waiting;
-}
-
-double live_median_s(const struct live *l, size_t worker)
-{
-    return l->planned ? live_table_median_s(&l->table, worker) : NAN;
-}
-
-struct live_state live_state(const struct live *l)
-{
-    return (struct live_state){l->close_s, l->table.log_low, l->table.log_high};
-}
-
-void live_set_state(struct live *l, const struct live_state *s)
-{
-    l->close_s = s->close_s;
-    l->table.log_low = s->log_low;
-    l->table.log_high = s->log_high;
 }
