@@ -32,9 +32,6 @@ enum { SMALL_N = 64 };
 #define REACH       1.5
 #define LOWER_PRICE .25
 
-/* Posterior probability of a block of lanes that is taken for none. */
-#define NEGLIGIBLE 1e-7f
-
 static bool allocate(struct live *l)
 {
     size_t n = l->n, nodes = l->n_nodes;
@@ -303,22 +300,11 @@ static void condition(struct live *l)
     }
 }
 
-/* A block of lanes at a node that is worth reading: what all its lanes together
- * could add of a worker is lost in the rounding of the sum otherwise. */
-static bool matters(const float *posterior)
-{
-    float sum = 0;
-
-    for (size_t i = 0; i < WIDE; i++)
-        sum += posterior[i];
-    return !(sum < NEGLIGIBLE);
-}
-
 /* One block of node i's late workers; returns their number. */
 static size_t add_block(struct live *l, size_t i, size_t b, size_t later)
 {
     const float *posterior = l->posterior + i * LANES + b * WIDE;
-    bool read = later && matters(posterior);
+    bool read = later && live_matters(posterior);
     size_t late = 0;
 
     for (size_t j = l->first[i]; j < l->first[i + 1]; j++) {

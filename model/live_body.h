@@ -57,4 +57,18 @@ static inline bool live_is_late(const struct live *l, size_t j)
            (l->part[j] == LATER && !live_sits_out(l, j, l->start_s[j]));
 }
 
+/* Posterior probability of a block of lanes that is taken for none. */
+#define LIVE_NEGLIGIBLE 1e-7f
+
+/* A block of lanes at a node that is worth reading: what all its lanes together
+ * could add of a worker is lost in the rounding of the sum otherwise. */
+static inline bool live_matters(const float *posterior)
+{
+    float sum = 0;
+
+    for (size_t i = 0; i < LIVE_WIDE; i++)
+        sum += posterior[i];
+    return !(sum < LIVE_NEGLIGIBLE);
+}
+
 #endif

@@ -65,17 +65,24 @@ double live_expected(const struct live *l)
 /* Expected number late at a tick after the last decision. */
 static double left_at(const struct live *l, size_t q)
 {
-    double sum = 0;
+    float sum[LANES] = {0};
+    double left = 0;
 
     for (size_t j = 0; j < l->n; j++) {
-        const float *p = l->posterior + (size_t)l->table.node[j] * LANES;
+        size_t node = (size_t)l->table.node[j] * LANES;
         if (!live_is_late(l, j))
             continue;
-        for (size_t k = 0; k < LANES; k++)
-            sum += p[k] / l->column[j * LANES + k] *
-                   live_table_at(&l->table, j, k / WIDE, q)[k % WIDE];
+        for (size_t b = 0; b < LIVE_BLOCKS; b++) {
+            const float *p = l->posterior + node + b * WIDE;
+            if (live_matters(p))
+                live_add_late(p, l->column + j * LANES + b * WIDE, 1,
+                              live_table_at(&l->table, j, b, q),
+                              sum + b * WIDE);
+        }
     }
-    return sum;
+    for (size_t k = 0; k < LANES; k++)
+        left += sum[k];
+    return left;
 }
 
 double live_all_s(const struct live *l)
@@ -84,6 +91,10 @@ double live_all_s(const struct live *l)
 
     if (!l->decided)
         return NAN;
+    for (size_t q = 0; q < l->outlook.ticks && low < high; q++, low++) {
+        if (l->outlook.left[q] < .5)
+            return l->outlook.tau_s[q];
+    }
     while (low < high) {
         size_t mid = (low + high) / 2;
         if (left_at(l, mid) < .5)
