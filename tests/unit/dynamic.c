@@ -1,5 +1,6 @@
 /* The dynamic cutoff as one object: a made-up model, a small simulated
  * cluster. */
+#include "count_alloc.h"
 #include "dynamic_priv.h"
 #include "predictive_make.h"
 #include "rng.h"
@@ -9,35 +10,8 @@
 
 enum { N = 48, NODES = 4 };
 
-/* ---- allocations are counted ---- */
-
-static size_t allocations;
-void *__real_malloc(size_t n);
-void *__real_calloc(size_t n, size_t m);
-void *__real_realloc(void *p, size_t n);
 void *__real_aligned_alloc(size_t a, size_t n);
-void *__wrap_malloc(size_t n);
-void *__wrap_calloc(size_t n, size_t m);
-void *__wrap_realloc(void *p, size_t n);
 void *__wrap_aligned_alloc(size_t a, size_t n);
-
-void *__wrap_malloc(size_t n)
-{
-    allocations++;
-    return __real_malloc(n);
-}
-
-void *__wrap_calloc(size_t n, size_t m)
-{
-    allocations++;
-    return __real_calloc(n, m);
-}
-
-void *__wrap_realloc(void *p, size_t n)
-{
-    allocations++;
-    return __real_realloc(p, n);
-}
 
 void *__wrap_aligned_alloc(size_t a, size_t n)
 {

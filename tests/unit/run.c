@@ -2,37 +2,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "count_alloc.h"
 #include "dsgd.h"
 #include "tap.h"
 
 enum { ELEMS = 5000 };
-
-/* Allocations by the library, which is linked with --wrap, are counted. */
-static _Atomic size_t allocations;
-void *__real_malloc(size_t n);
-void *__real_calloc(size_t n, size_t m);
-void *__real_realloc(void *p, size_t n);
-void *__wrap_malloc(size_t n);
-void *__wrap_calloc(size_t n, size_t m);
-void *__wrap_realloc(void *p, size_t n);
-
-void *__wrap_malloc(size_t n)
-{
-    allocations++;
-    return __real_malloc(n);
-}
-
-void *__wrap_calloc(size_t n, size_t m)
-{
-    allocations++;
-    return __real_calloc(n, m);
-}
-
-void *__wrap_realloc(void *p, size_t n)
-{
-    allocations++;
-    return __real_realloc(p, n);
-}
 
 static void options(struct dsgd_options *opt)
 {

@@ -1,38 +1,11 @@
 /* Shares by hand, full batches whatever happens, and no allocation. */
+#include "count_alloc.h"
 #include "shares.h"
 
 #include "rng.h"
 #include "tap.h"
 
 enum { MOST = 64 };
-
-/* ---- allocations are counted ---- */
-
-static size_t allocations;
-void *__real_malloc(size_t n);
-void *__real_calloc(size_t n, size_t m);
-void *__real_realloc(void *p, size_t n);
-void *__wrap_malloc(size_t n);
-void *__wrap_calloc(size_t n, size_t m);
-void *__wrap_realloc(void *p, size_t n);
-
-void *__wrap_malloc(size_t n)
-{
-    allocations++;
-    return __real_malloc(n);
-}
-
-void *__wrap_calloc(size_t n, size_t m)
-{
-    allocations++;
-    return __real_calloc(n, m);
-}
-
-void *__wrap_realloc(void *p, size_t n)
-{
-    allocations++;
-    return __real_realloc(p, n);
-}
 
 /* ---- predictives: each worker x, with some probability slow times x ---- */
 
