@@ -1,8 +1,7 @@
 /* Exactly-once accounting of the coordinator, among simulated nodes whose
  * workers are slow, stop, abandon their batches and give less than their share,
  * and which freeze in the middle of a sum. */
-#include "../cluster_sim.h"
-#include "../tap.h"
+#include "../cluster_many.h"
 #include "launch.h"
 
 static struct cluster_spec ordinary(void)
@@ -23,38 +22,25 @@ static struct cluster_spec ordinary(void)
     return spec;
 }
 
-/* Many seeds of one kind; the first that fails is named. */
-static void many(const struct cluster_spec *base, const char *name)
+static bool good(const struct cluster_spec *spec,
+                 const struct cluster_result *r)
 {
-    struct cluster_result r, sum = {0};
-    struct cluster_spec spec = *base;
-    bool drop = spec.opt.late == DSGD_LATE_DROP;
+    if (spec->opt.late == DSGD_LATE_DROP)
+        return r->ended && r->epochs == spec->opt.epochs && !r->doubled;
+    return many_exact(spec, r);
+}
 
-    for (spec.seed = 1; spec.seed <= 40; spec.seed++) {
-        bool good =
-            cluster_run(&spec, &r) && r.ended && r.epochs == spec.opt.epochs &&
-            !r.doubled &&
-            (drop ||
-             (!r.missing && r.samples == spec.opt.epochs * spec.opt.n_samples));
-        sum.steps += r.steps;
-        sum.carried += r.carried;
-        sum.empty += r.empty;
-        if (good)
-            continue;
-        ok(false, "%s: seed %llu", name, (unsigned long long)spec.seed);
-        printf("#   %s after %.1f s, %llu steps, %llu epochs, %llu samples, "
-               "%llu doubled, %llu missing\n",
-               r.ended ? "ended" : "hung", r.time_s,
-               (unsigned long long)r.steps, (unsigned long long)r.epochs,
-               (unsigned long long)r.samples, (unsigned long long)r.doubled,
-               (unsigned long long)r.missing);
+static void exactly_once(const struct cluster_spec *spec, const char *name)
+{
+    struct cluster_result sum;
+
+    if (!many(spec, 40, name, good, &sum))
         return;
-    }
     ok(true, "%s: %llu steps, %llu empty, %llu samples carried", name,
        (unsigned long long)sum.steps, (unsigned long long)sum.empty,
        (unsigned long long)sum.carried);
-    if (strcmp(spec.opt.cutoff, "full"))
-        ok(!sum.carried == (launch_slot_bufs(&spec.opt) == 1), "%s: carried",
+    if (strcmp(spec->opt.cutoff, "full"))
+        ok(!sum.carried == (launch_slot_bufs(&spec->opt) == 1), "%s: carried",
            name);
 }
 
@@ -75,7 +61,7 @@ int main(void)
                 strcpy(spec.opt.cutoff, cutoff[c]);
                 snprintf(name, sizeof name, "%s %s %s", late[l], partial[p],
                          cutoff[c]);
-                many(&spec, name);
+                exactly_once(&spec, name);
             }
         }
     }
@@ -85,7 +71,7 @@ int main(void)
         strcpy(spec.opt.cutoff, "static:1");
         spec.freeze_in_sum = .2;
         snprintf(name, sizeof name, "%s, frozen in sums", late[l]);
-        many(&spec, name);
+        exactly_once(&spec, name);
     }
     return done();
 }

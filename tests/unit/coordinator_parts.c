@@ -1,10 +1,7 @@
 /* Shared work among simulated nodes: workers of different speeds claim parts,
  * are slow with some, stop; nodes freeze.  The batch is exact, each sample
  * counts once an epoch, and nothing hangs. */
-#include "../cluster_sim.h"
-#include "../tap.h"
-
-enum { SEEDS = 30 };
+#include "../cluster_many.h"
 
 static struct cluster_spec ordinary(void)
 {
@@ -24,37 +21,28 @@ static struct cluster_spec ordinary(void)
     return spec;
 }
 
-/* Many seeds of one kind; the first that fails is named.  exact: nobody is
- * lost. */
-static void many(const struct cluster_spec *base, bool exact, const char *name)
+static bool no_more(const struct cluster_spec *spec,
+                    const struct cluster_result *r)
 {
-    struct cluster_spec spec = *base;
-    struct cluster_result r;
-    uint64_t steps = 0, under = 0;
-    double time_s = 0;
+    return many_exact(spec, r) && !r->over;
+}
 
-    for (spec.seed = 1; spec.seed <= SEEDS; spec.seed++) {
-        bool good = cluster_run(&spec, &r) && r.ended &&
-                    r.epochs == spec.opt.epochs && !r.doubled && !r.missing &&
-                    !r.over && !(exact && (r.under || r.empty)) &&
-                    r.samples == spec.opt.epochs * spec.opt.n_samples;
-        steps += r.steps;
-        under += r.under;
-        time_s += r.time_s;
-        if (good)
-            continue;
-        ok(false, "%s: seed %llu", name, (unsigned long long)spec.seed);
-        printf("#   %s after %.1f s, %llu steps (%llu over, %llu under), %llu "
-               "epochs, %llu samples, %llu doubled, %llu missing\n",
-               r.ended ? "ended" : "hung", r.time_s,
-               (unsigned long long)r.steps, (unsigned long long)r.over,
-               (unsigned long long)r.under, (unsigned long long)r.epochs,
-               (unsigned long long)r.samples, (unsigned long long)r.doubled,
-               (unsigned long long)r.missing);
-        return;
-    }
-    ok(true, "%s: %llu steps, %llu short, %.1f s", name,
-       (unsigned long long)steps, (unsigned long long)under, time_s);
+static bool nobody_lost(const struct cluster_spec *spec,
+                        const struct cluster_result *r)
+{
+    return no_more(spec, r) && !r->under && !r->empty;
+}
+
+/* exact: nobody is lost. */
+static void shared(const struct cluster_spec *spec, bool exact,
+                   const char *name)
+{
+    struct cluster_result sum;
+
+    if (many(spec, 30, name, exact ? nobody_lost : no_more, &sum))
+        ok(true, "%s: %llu steps, %llu short, %.1f s", name,
+           (unsigned long long)sum.steps, (unsigned long long)sum.under,
+           sum.time_s);
 }
 
 /* Nodes whose speeds differ by up to 16 are nearly never idle, in virtual time:
@@ -73,7 +61,7 @@ static void busy(uint32_t n_nodes, uint32_t per_node)
     spec.opt.parts = 16;
     spec.opt.n_samples = 20000;
     spec.opt.max_steps = 60;
-    for (spec.seed = 1; spec.seed <= 5; spec.seed++) {
+    for (spec.seed = 1; spec.seed <= many_seeds(5); spec.seed++) {
         struct cluster_result r;
         bool good = cluster_run(&spec, &r) && r.ended;
         least = fmin(least, good ? r.ideal_s / r.time_s : 0);
@@ -122,54 +110,54 @@ int main(void)
 {
     struct cluster_spec spec = ordinary();
 
-    many(&spec, true, "four nodes");
+    shared(&spec, true, "four nodes");
     spec.n_nodes = 1;
-    many(&spec, true, "one node");
+    shared(&spec, true, "one node");
 
     spec = ordinary();
     spec.spread = 8;
     spec.slow = .1;
-    many(&spec, true, "speeds that differ much");
+    shared(&spec, true, "speeds that differ much");
     spec.stop_s = .1;
-    many(&spec, true, "workers that stop");
+    shared(&spec, true, "workers that stop");
     spec.freeze_s = .2;
-    many(&spec, true, "nodes that freeze");
+    shared(&spec, true, "nodes that freeze");
     spec.n_nodes = 2;
     spec.per_node = 1;
-    many(&spec, true, "two workers");
+    shared(&spec, true, "two workers");
 
     spec = ordinary();
     spec.stop_s = .1;
     spec.freeze_s = .3;
     spec.opt.hard_timeout_s = .25;
-    many(&spec, false, "workers and nodes that are lost");
+    shared(&spec, false, "workers and nodes that are lost");
     spec.freeze_in_sum = .1;
-    many(&spec, false, "also in a sum");
+    shared(&spec, false, "also in a sum");
     spec.n_nodes = 1;
-    many(&spec, false, "one node, workers that are lost");
+    shared(&spec, false, "one node, workers that are lost");
 
     spec = ordinary();
     spec.opt.hard_timeout_s = 20;
     spec.limit_s = 30;
     spec.die_s = .1;
-    many(&spec, false, "workers that die");
+    shared(&spec, false, "workers that die");
     spec.per_node = 1;
-    many(&spec, false, "with their nodes");
+    shared(&spec, false, "with their nodes");
 
     spec = ordinary();
     spec.stop_s = .2;
     spec.freeze_s = .5;
     spec.opt.n_samples = 1501;
-    many(&spec, true, "a rest of one sample");
+    shared(&spec, true, "a rest of one sample");
     spec.opt.batch = 31;
-    many(&spec, true, "a prime batch");
+    shared(&spec, true, "a prime batch");
     spec.opt.batch = 10;
     spec.opt.parts = 3;
-    many(&spec, true, "parts that do not divide the batch");
+    shared(&spec, true, "parts that do not divide the batch");
     spec.opt.parts = 1;
-    many(&spec, true, "whole batches");
+    shared(&spec, true, "whole batches");
     spec.opt.n_samples = 7;
-    many(&spec, true, "fewer samples than workers");
+    shared(&spec, true, "fewer samples than workers");
 
     busy(1, 8);
     busy(8, 1);

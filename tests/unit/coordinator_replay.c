@@ -1,9 +1,8 @@
 /* Runs of the coordinator among simulated nodes, with gradients that are
  * carried, abandoned and given in part, done again from their records: the same
  * means, whoever is slow now. */
-#include "../cluster_sim.h"
+#include "../cluster_many.h"
 #include "../scratch.h"
-#include "../tap.h"
 
 static char dir[] = "/tmp/dsgd-replay-XXXXXX";
 
@@ -59,13 +58,13 @@ static bool again(const struct cluster_spec *first, const char *from,
     return cluster_run(&spec, r) && r->ended && !warnings;
 }
 
-static void many(const struct cluster_spec *base, const char *name)
+static void replays(const struct cluster_spec *base, const char *name)
 {
     struct cluster_spec spec = *base;
     struct cluster_result first, second, third;
     uint64_t carried = 0, steps = 0, empty = 0;
 
-    for (spec.seed = 1; spec.seed <= 10; spec.seed++) {
+    for (spec.seed = 1; spec.seed <= many_seeds(10); spec.seed++) {
         spec.record = in_dir("a.dsgd");
         bool good = cluster_run(&spec, &first) && first.ended &&
                     again(&spec, "a.dsgd", "b.dsgd", &second) &&
@@ -110,7 +109,7 @@ int main(void)
                 strcpy(spec.opt.cutoff, cutoff[k]);
                 snprintf(name, sizeof name, "%s %s %s", late[l],
                          p ? "contribute" : "discard", cutoff[k]);
-                many(&spec, name);
+                replays(&spec, name);
             }
         }
     }

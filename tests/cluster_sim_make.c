@@ -1,0 +1,162 @@
+/* Setting up a simulated cluster. */
+#include <stdlib.h>
+
+#include "cluster_sim_own.h"
+#include "launch.h"
+
+static double sample_s(struct cluster *s)
+{
+    const struct cluster_spec *spec = s->spec;
+    double spread = spec->spread > 1 ? spec->spread : 1;
+
+    return spec->step_s / (double)spec->opt.batch *
+           rng_log_range(&s->rng, 1 / spread, spread);
+}
+
+/* What the parts are claimed from. */
+static bool make_segment(struct cluster *s, uint32_t index)
+{
+    struct node_sim *n = &s->nodes[index];
+    char name[SEGMENT_NAME];
+
+    if (index == 0) {
+        n->seg = &s->seg;
+        return true;
+    }
+    if (segment_create(n->n, s->elems, s->bufs, (size_t)1 << 16, &n->own, name,
+                       NULL) != DSGD_OK)
+        return false;
+    segment_unlink(name);
+    n->seg = &n->own;
+    return node_create(n->seg, &n->node, NULL) == DSGD_OK;
+}
+
+static bool make_node(struct cluster *s, uint32_t index)
+{
+    struct node_sim *n = &s->nodes[index];
+    uint32_t per = s->spec->per_node;
+
+    n->n = per;
+    n->worker = calloc(per, sizeof *n->worker);
+    n->share = calloc(per, sizeof *n->share);
+    n->bulk_share = calloc(per, sizeof *n->bulk_share);
+    n->queue = calloc(QUEUE, sizeof *n->queue);
+    n->sum = calloc(s->elems, sizeof *n->sum);
+    n->sent = calloc(s->elems, sizeof *n->sent);
+    if (!n->worker || !n->share || !n->bulk_share || !n->queue || !n->sum ||
+        !n->sent)
+        return false;
+    if (s->spec->opt.work == DSGD_WORK_SHARED && !make_segment(s, index))
+        return false;
+    for (uint32_t w = 0; w < per; w++) {
+        n->worker[w].sample_s = sample_s(s);
+        for (uint32_t b = 0; b < s->bufs; b++) {
+            n->worker[w].slot[b] = index == 0 ? segment_slot(&s->seg, w, b)
+                                   : n->seg   ? segment_slot(n->seg, w, b)
+                                              : calloc(s->elems, sizeof(float));
+            if (!n->worker[w].slot[b])
+                return false;
+        }
+    }
+    return true;
+}
+
+void sim_clean_up(struct cluster *s)
+{
+    coordinator_destroy(s->c);
+    exchange_destroy(s->x);
+    node_destroy(s->node);
+    segment_detach(&s->seg);
+    for (uint32_t i = 0; s->nodes && i < s->spec->n_nodes; i++) {
+        struct node_sim *n = &s->nodes[i];
+        for (uint32_t w = 0; i && !n->seg && n->worker && w < n->n; w++) {
+            free(n->worker[w].slot[0]);
+            free(n->worker[w].slot[1]);
+        }
+        node_destroy(n->node);
+        if (i && n->seg)
+            segment_detach(n->seg);
+        free(n->worker);
+        free(n->share);
+        free(n->bulk_share);
+        free(n->queue);
+        free(n->sum);
+        free(n->sent);
+    }
+    free(s->nodes);
+    free(s->seen);
+}
+
+/* Keep a record, and do another again, as far as that is asked for. */
+static bool attach(struct cluster *s, const struct dsgd_options *opt,
+                   const struct cutoff_spec *cutoff,
+                   const uint32_t *worker_node)
+{
+    const struct cluster_spec *spec = s->spec;
+    const char **names = calloc(spec->n_nodes, sizeof *names);
+    struct record_job job = {.job_id = "1",
+                             .step_id = "0",
+                             .program = "sim",
+                             .cutoff = opt->cutoff,
+                             .late = "?",
+                             .grad_elems = opt->grad_elems,
+                             .n_samples = opt->n_samples,
+                             .batch = opt->batch,
+                             .n_workers = spec->n_nodes * spec->per_node,
+                             .n_nodes = spec->n_nodes,
+                             .node_name = names,
+                             .node_kernel = names,
+                             .worker_node = worker_node};
+    struct record *record = NULL;
+    struct record_replay *replay = NULL;
+    bool good = names != NULL;
+
+    for (uint32_t i = 0; good && i < spec->n_nodes; i++)
+        names[i] = "sim";
+    if (good && spec->record)
+        good = record_create(spec->record, &job, &record, NULL) == DSGD_OK;
+    if (good && cutoff->mode == CUTOFF_REPLAY)
+        good = record_replay_open(cutoff->file, &job, &replay, NULL) == DSGD_OK;
+    coordinator_record(s->c, record);
+    coordinator_replay(s->c, replay);
+    free(names);
+    return good;
+}
+
+bool sim_set_up(struct cluster *s)
+{
+    const struct cluster_spec *spec = s->spec;
+    uint32_t n = spec->n_nodes * spec->per_node;
+    struct dsgd_options opt = spec->opt;
+    struct cutoff_spec cutoff;
+    char name[SEGMENT_NAME];
+    uint32_t *worker_node = calloc(n, sizeof *worker_node);
+
+    for (uint32_t w = 0; worker_node && w < n; w++)
+        worker_node[w] = w / spec->per_node;
+    opt.grad_elems = s->elems;
+    bool good =
+        worker_node && launch_check(&opt, &cutoff, NULL) == DSGD_OK &&
+        segment_create(spec->per_node, s->elems, s->bufs, (size_t)64 << 20,
+                       &s->seg, name, NULL) == DSGD_OK;
+    if (good)
+        segment_unlink(name);
+    good = good && node_create(&s->seg, &s->node, NULL) == DSGD_OK &&
+           exchange_create(s->node, &s->t, 0, spec->n_nodes, &s->x, NULL) ==
+               DSGD_OK;
+    struct coordinator_config config = {.opt = &opt,
+                                        .cutoff = &cutoff,
+                                        .n_workers = n,
+                                        .n_nodes = spec->n_nodes,
+                                        .worker_node = worker_node,
+                                        .node = s->node,
+                                        .exchange = s->x,
+                                        .transport = &s->t,
+                                        .clock = &s->clock};
+    good = good && coordinator_create(&config, &s->c, NULL) == DSGD_OK &&
+           attach(s, &opt, &cutoff, worker_node);
+    free(worker_node);
+    for (uint32_t i = 0; good && i < spec->n_nodes; i++)
+        good = make_node(s, i);
+    return good;
+}
