@@ -1,25 +1,10 @@
 #!/bin/bash
 # Checkpoints of dsgd-train under mpirun: what goes on from one ends with the
 # same bits as what was never interrupted.
-set -u
-# shellcheck source=tests/tap.sh
-. "$DSGD_SRCDIR/tests/tap.sh"
-data=/usr/share/datasets/fashion-mnist
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-export OMPI_MCA_btl_vader_single_copy_mechanism=none DSGD_CONF=/dev/null
-unset DSGD_CUTOFF
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
+# shellcheck source=tests/mpi/lib.sh
+. "$(dirname "$0")/lib.sh"
 ck=$dir/ck
-
-for need in "mpirun|openmpi-bin" "$data|dataset-fashion-mnist"; do
-    thing=${need%|*}
-    command -v "$thing" >/dev/null || [ -e "$thing" ] && continue
-    case ${DSGD_REQUIRE-} in
-    *mpi*) echo "1..1"; echo "not ok 1 - $thing is missing"; exit 1 ;;
-    esac
-    skip_all "$thing is missing (${need#*|})"
-done
+need "$data" dataset-fashion-mnist
 
 # begin NAME ARGUMENT...: a training in the background; $mpirun is its launcher.
 begin() {

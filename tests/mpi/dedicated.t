@@ -1,18 +1,10 @@
 #!/bin/bash
 # Aggregators of their own: the first rank of the node is no worker.
-# shellcheck source=../tap.sh
-. "$(dirname "$0")/../tap.sh"
+# shellcheck source=tests/mpi/lib.sh
+. "$(dirname "$0")/lib.sh"
 toy=$DSGD_BUILDDIR/tests/mpi/toy
 train=$DSGD_BUILDDIR/dsgd-train
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-export OMPI_MCA_btl_vader_single_copy_mechanism=none DSGD_CONF=/dev/null
 export DSGD_AGGREGATOR=dedicated
-if ! command -v mpirun >/dev/null; then
-    [[ ,${DSGD_REQUIRE-}, != *,mpi,* ]] || { echo "Bail out! needs mpirun"; exit 1; }
-    skip_all "needs mpirun (openmpi-bin)"
-fi
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
 
 # run RANKS CMD...: output in $out, code in $rc.
 run() {

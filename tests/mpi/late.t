@@ -3,20 +3,11 @@
 # a training with random stragglers, abandoned batches and stopped processes, in
 # every mode.  DSGD_TEST_SEED chooses others.
 
-# shellcheck source=../tap.sh
-. "${DSGD_SRCDIR:?}/tests/tap.sh"
+# shellcheck source=tests/mpi/lib.sh
+. "$(dirname "$0")/lib.sh"
 toy=${DSGD_BUILDDIR:?}/tests/mpi/toy
 audit=$DSGD_BUILDDIR/tests/record_audit
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-export OMPI_MCA_btl_vader_single_copy_mechanism=none DSGD_CONF=/dev/null
 seed=${DSGD_TEST_SEED:-$((SRANDOM % 100000))}
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-if ! command -v mpirun >/dev/null; then
-    [[ ${DSGD_REQUIRE-} == *mpi* ]] || skip_all "mpirun is not installed"
-    tap_result 1 "mpirun is not installed (openmpi-bin)"
-    tap_done
-fi
 diag "seed $seed"
 RANDOM=$seed
 

@@ -2,24 +2,9 @@
 # A run with stragglers, some of them stopped, done again from its record: the
 # same bits, whoever is slow now, also of gradients that were late and carried,
 # whole or in part.
-set -u
-# shellcheck source=tests/tap.sh
-. "$DSGD_SRCDIR/tests/tap.sh"
-data=/usr/share/datasets/fashion-mnist
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-export OMPI_MCA_btl_vader_single_copy_mechanism=none DSGD_CONF=/dev/null
-unset DSGD_CHECKPOINT_DIR
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-
-for need in "mpirun|openmpi-bin" "$data|dataset-fashion-mnist"; do
-    thing=${need%|*}
-    command -v "$thing" >/dev/null || [ -e "$thing" ] && continue
-    case ${DSGD_REQUIRE-} in
-    *mpi*) echo "1..1"; echo "not ok 1 - $thing is missing"; exit 1 ;;
-    esac
-    skip_all "$thing is missing (${need#*|})"
-done
+# shellcheck source=tests/mpi/lib.sh
+. "$(dirname "$0")/lib.sh"
+need "$data" dataset-fashion-mnist
 
 ranks=5
 # begin NAME CUTOFF ARGUMENT...: a training in the background.

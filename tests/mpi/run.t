@@ -1,14 +1,10 @@
 #!/bin/bash
 # dsgd-run on one node: workers that die, what is told, what is left.
-# shellcheck disable=SC2016 source=../tap.sh
-. "$(dirname "$0")/../tap.sh"
+# shellcheck disable=SC2016 source=tests/mpi/lib.sh
+. "$(dirname "$0")/lib.sh"
 run=$DSGD_BUILDDIR/dsgd-run
 sleeper=$DSGD_BUILDDIR/tests/run/sleeper
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-export OMPI_MCA_btl_vader_single_copy_mechanism=none DSGD_CONF=/dev/null
 unset OMP_NUM_THREADS
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
 
 # go ARG...: dsgd-run; standard output in $out, error in $err, code in $rc.
 go() {

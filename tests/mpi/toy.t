@@ -1,22 +1,11 @@
 #!/bin/bash
 # Runs of a training with known answers, on one node.
-set -u
+# shellcheck source=tests/mpi/lib.sh
+. "$(dirname "$0")/lib.sh"
 toy=$DSGD_BUILDDIR/tests/mpi/toy
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-export OMPI_MCA_btl_vader_single_copy_mechanism=none DSGD_CONF=/dev/null
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-n=0 failed=0
 
-ok() { # CONDITION'S-STATUS NAME
-    n=$((n + 1))
-    if [ "$1" -eq 0 ]; then
-        echo "ok $n - $2"
-    else
-        failed=$((failed + 1))
-        echo "not ok $n - $2"
-        sed 's/^/#   /' "$dir/out"
-    fi
+good() { # CONDITION'S-STATUS NAME
+    tap_result "$1" "$2" || sed 's/^/#   /' "$dir/out"
 }
 
 run() { # [NAME=VALUE…] -- toy arguments, on $ranks ranks
@@ -30,76 +19,68 @@ run() { # [NAME=VALUE…] -- toy arguments, on $ranks ranks
 states() { grep -o 'state .*' "$dir/out" | sort -u | wc -l; }
 shown() { grep -c '^rank .* state' "$dir/out"; }
 
-if ! command -v mpirun >/dev/null; then
-    case ${DSGD_REQUIRE-} in
-    *mpi*) echo "1..1"; echo "not ok 1 - mpirun is not installed"; exit 1 ;;
-    esac
-    echo "1..0 # SKIP mpirun is not installed (openmpi-bin)"
-    exit 0
-fi
-
 ranks=4
 run -- -t .001
-ok $? "full: exit code 0"
+good $? "full: exit code 0"
 [ "$(states)" = 1 ] && [ "$(shown)" = 4 ]
-ok $? "full: four identical replicas"
+good $? "full: four identical replicas"
 grep -q 'steps 64 samples 2000 deviation 0.000' "$dir/out"
-ok $? "full: every sample once an epoch, in the fewest steps"
+good $? "full: every sample once an epoch, in the fewest steps"
 
 for mode in static:3 static:50% order; do
     for poll in "" -p; do
         run DSGD_CUTOFF=$mode -- -t .003 -s 2:.03 $poll
-        ok $? "$mode $poll with a straggler: exit code 0"
+        good $? "$mode $poll with a straggler: exit code 0"
         [ "$(states)" = 1 ] && [ "$(shown)" = 4 ]
-        ok $? "$mode $poll: identical replicas"
+        good $? "$mode $poll: identical replicas"
         grep -q 'samples 2000 deviation 0.000' "$dir/out"
-        ok $? "$mode $poll: every sample once an epoch"
+        good $? "$mode $poll: every sample once an epoch"
     done
 done
 
 run DSGD_CUTOFF=static:3 DSGD_LATE=drop -- -t .003 -s 2:.05 -p
-ok $? "drop: exit code 0"
+good $? "drop: exit code 0"
 grep -q 'samples 2000 ' "$dir/out"
 [ $? -ne 0 ]
-ok $? "drop: fewer samples than there are"
+good $? "drop: fewer samples than there are"
 
 run DSGD_CUTOFF=static:3 DSGD_RING_BYTES=0 -- -t .001 -s 1:.3 -e 8
-ok $? "a worker that is later than the ring is long: exit code 0"
+good $? "a worker that is later than the ring is long: exit code 0"
 [ "$(states)" = 1 ] && [ "$(shown)" = 4 ]
-ok $? "its state is resynchronised: identical replicas"
+good $? "its state is resynchronised: identical replicas"
 grep -q 'samples 8000 deviation 0.000' "$dir/out"
-ok $? "nothing lost, nothing doubled"
+good $? "nothing lost, nothing doubled"
 
 run DSGD_CUTOFF=static:3 DSGD_HARD_TIMEOUT=1 -- -t .003 -x 2:5 -e 4
-ok $? "a stopped worker: exit code 0"
+good $? "a stopped worker: exit code 0"
 [ "$(states)" = 1 ] && [ "$(shown)" = 3 ]
-ok $? "the others are identical"
+good $? "the others are identical"
 grep -q 'samples 4000 deviation 0.000' "$dir/out"
-ok $? "its samples went to others"
+good $? "its samples went to others"
 
 # Shared work: in as many steps, whoever does it.
 run DSGD_WORK=shared -- -t .003 -s 2:.03
-ok $? "shared work with a straggler: exit code 0"
+good $? "shared work with a straggler: exit code 0"
 [ "$(states)" = 1 ] && [ "$(shown)" = 4 ]
-ok $? "shared work: identical replicas"
+good $? "shared work: identical replicas"
 grep -q 'steps 64 samples 2000 deviation 0.000' "$dir/out"
-ok $? "shared work: every sample once an epoch, in the fewest steps"
+good $? "shared work: every sample once an epoch, in the fewest steps"
 run DSGD_CUTOFF=static:3 DSGD_PARTIAL=contribute -- -t .003 -s 2:.03 -c
-ok $? "own work in parts, with a straggler: exit code 0"
+good $? "own work in parts, with a straggler: exit code 0"
 [ "$(states)" = 1 ] && [ "$(shown)" = 4 ]
-ok $? "own work in parts: identical replicas"
+good $? "own work in parts: identical replicas"
 grep -q 'samples 2000 deviation 0.000' "$dir/out"
-ok $? "own work in parts: every sample once an epoch"
+good $? "own work in parts: every sample once an epoch"
 run DSGD_WORK=shared DSGD_PARTS=3 -- -t .003 -r 2 -b 10
-ok $? "shared work, parts of other sizes: exit code 0"
+good $? "shared work, parts of other sizes: exit code 0"
 grep -q 'steps 50 samples 2000 deviation 0.000' "$dir/out"
-ok $? "shared work, parts of other sizes: in the fewest steps"
+good $? "shared work, parts of other sizes: in the fewest steps"
 run DSGD_WORK=shared DSGD_HARD_TIMEOUT=1 -- -t .003 -x 2:5 -e 4
-ok $? "shared work, a stopped worker: exit code 0"
+good $? "shared work, a stopped worker: exit code 0"
 [ "$(states)" = 1 ] && [ "$(shown)" = 3 ]
-ok $? "shared work, a stopped worker: the others are identical"
+good $? "shared work, a stopped worker: the others are identical"
 grep -q 'samples 4000 deviation 0.000' "$dir/out"
-ok $? "shared work, a stopped worker: others do its samples"
+good $? "shared work, a stopped worker: others do its samples"
 
 # Gradients of many chunks, whose sums are helped with by ranks that are stopped
 # for a moment again and again.
@@ -112,18 +93,18 @@ for _ in $(seq 40); do
     [ -n "$victim" ] && kill -CONT "$victim" 2>/dev/null
 done
 wait "$job"
-ok $? "ranks stopped for moments: exit code 0"
+good $? "ranks stopped for moments: exit code 0"
 [ "$(states)" = 1 ] && [ "$(shown)" = 4 ]
-ok $? "identical replicas"
+good $? "identical replicas"
 grep -q 'samples 1600 deviation 0.000' "$dir/out"
-ok $? "with the right sums"
+good $? "with the right sums"
 
 run DSGD_HARD_TIMEOUT=1 -- -t .003 -x 3:5
-ok $? "full with a stopped worker ends after the hard timeout"
+good $? "full with a stopped worker ends after the hard timeout"
 
 ranks=1
 run -- -t .001
-ok $? "one rank"
+good $? "one rank"
 ranks=3
 for case in "static:4|static:4 waits for more workers than the 3|2" \
     "static:0|at least 1|2" "static:200%|at most 100|2" \
@@ -132,12 +113,11 @@ for case in "static:4|static:4 waits for more workers than the 3|2" \
     IFS='|' read -r mode text code <<<"$case"
     run DSGD_CUTOFF="$mode" -- -t .001
     rc=$?
-    [ $rc -ne 0 ] && [ "$(grep -c "^toy: .*$text" "$dir/out")" -ge 1 ]
-    ok $? "$mode: a clear error ($rc)"
+    [ $rc = "$code" ] && [ "$(grep -c "^toy: .*$text" "$dir/out")" -ge 1 ]
+    good $? "$mode: a clear error ($rc)"
 done
 
 ls /dev/shm | grep -q '^dsgd-'
 [ $? -ne 0 ]
-ok $? "nothing is left in /dev/shm"
-echo "1..$n"
-exit $((failed > 0))
+good $? "nothing is left in /dev/shm"
+tap_done
