@@ -25,7 +25,8 @@ like "the report names the noisy node" "$report" 'n3 is slow'
 is "and no other" "$(grep -c ' is slow' <<<"$report")" 1
 ok "the cluster is gone" test ! -e "$cluster"
 
-timeout -k 30 600 "$srcdir/quickstart" --quiet-nodes >"$log" 2>&1
+timeout -k 30 600 "$srcdir/quickstart" --quiet-nodes --cutoffs=full \
+    >"$log" 2>&1
 is "quickstart --quiet-nodes exits 0" $? 0 || tail -n 20 "$log" | sed 's/^/#   /'
 report=$(sed -n '/^== the timing report/,$p' "$log")
 like "the report names no node" "$report" 'No slow node'
