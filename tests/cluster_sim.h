@@ -21,6 +21,7 @@ struct cluster_spec {
     double freeze_s; /* … a node but the first is frozen */
     double freeze_in_sum; /* probability that a node freezes when asked for its
                              sum */
+    double twice; /* probability that the coordinator is told of a part twice */
     double spread;  /* of the workers' speeds with shared work: from 1 / spread
                       to spread of the ordinary; 0: all the same */
     double limit_s; /* virtual time after which it is called a hang */

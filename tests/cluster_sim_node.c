@@ -199,8 +199,10 @@ static void take_parts(struct cluster *s, uint32_t index)
     struct node *node = index ? n->node : s->node;
 
     while (node_event(node, &n->events[n->n_events])) {
-        n->worker[n->events[n->n_events].worker].life_s = s->now_s;
-        n->n_events++;
+        const struct msg_event *e = &n->events[n->n_events++];
+        n->worker[e->worker].life_s = s->now_s;
+        if (s->spec->twice > 0 && rng_uniform(&s->rng) < s->spec->twice)
+            n->events[n->n_events++] = *e;
     }
 }
 

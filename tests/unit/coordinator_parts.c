@@ -145,6 +145,10 @@ int main(void)
     shared(&spec, false, "with their nodes");
 
     spec = ordinary();
+    spec.twice = .2;
+    shared(&spec, true, "parts that are told of twice");
+
+    spec = ordinary();
     spec.stop_s = .2;
     spec.freeze_s = .5;
     spec.opt.n_samples = 1501;

@@ -1,0 +1,150 @@
+/* What the coordinator says to nodes in a step of shared work, message by
+ * message: a worker that waits and then dies or leaves is not waited for. */
+#include "coordinator.h"
+#include "launch.h"
+#include "segment.h"
+#include "tap.h"
+
+enum { NODES = 3, WORKERS = 4, PART = 2 };
+static const uint32_t worker_node[WORKERS] = {0, 1, 1, 2};
+
+struct world {
+    struct transport t; /* first */
+    struct segment seg;
+    struct node *node;
+    struct exchange *x;
+    struct coordinator *c;
+    struct own_clock clock;
+    double now_s;
+    uint64_t parts[NODES], tokens[NODES], done[NODES]; /* samples */
+    bool revoked[NODES];
+};
+
+static bool control(struct transport *t, uint32_t node, const struct msg *m,
+                    const void *body, size_t bytes)
+{
+    struct world *w = (struct world *)t;
+    const struct msg_range *range = body;
+
+    (void)bytes;
+    if (m->kind == MSG_POOL || m->kind == MSG_TOKENS)
+        w->tokens[node] += m->u.pool.tokens;
+    for (uint32_t i = 0; m->kind == MSG_POOL && i < m->count; i++)
+        w->parts[node] += range[i].count;
+    w->revoked[node] = w->revoked[node] || m->kind == MSG_REVOKE;
+    return true;
+}
+
+static bool always(struct transport *t, uint32_t node)
+{
+    (void)t;
+    (void)node;
+    return true;
+}
+
+static const struct transport_ops ops = {
+    .control = control, .bulk_idle = always, .drained = always};
+
+static void tell(struct world *w, uint32_t node, uint32_t worker,
+                 enum seg_event_kind kind, uint64_t value)
+{
+    struct msg_event e = {
+        .worker = worker, .kind = kind, .step = 1, .value = value};
+
+    coordinator_events(w->c, node, &e, 1, w->now_s);
+}
+
+static bool tick(struct world *w)
+{
+    w->now_s += .001;
+    return coordinator_tick(w->c, w->now_s);
+}
+
+/* A node's worker gives all parts that may be accepted, and wants more. */
+static void give(struct world *w, uint32_t node, uint32_t worker)
+{
+    while (w->done[node] + PART <= w->tokens[node] &&
+           w->done[node] + PART <= w->parts[node]) {
+        tell(w, node, worker, SEG_EVENT_PART,
+             w->done[node] / PART << 32 | PART);
+        w->done[node] += PART;
+    }
+    tell(w, node, worker, SEG_EVENT_WAITS, PART);
+}
+
+/* The first step is open: its tokens are with the nodes, but some. */
+static bool begin(struct world *w)
+{
+    struct dsgd_options opt = {.grad_elems = 1,
+                               .n_samples = 1 << 20,
+                               .batch = 4 * PART,
+                               .parts = 4,
+                               .epochs = 1,
+                               .work = DSGD_WORK_SHARED,
+                               .cutoff = "full"};
+    struct cutoff_spec cutoff;
+    char name[SEGMENT_NAME];
+
+    *w = (struct world){.t.ops = &ops, .now_s = 1};
+    if (launch_check(&opt, &cutoff, NULL) != DSGD_OK ||
+        segment_create(1, 1, 2, 0, &w->seg, name, NULL) != DSGD_OK)
+        return false;
+    segment_unlink(name);
+    struct coordinator_config config = {.opt = &opt,
+                                        .cutoff = &cutoff,
+                                        .n_workers = WORKERS,
+                                        .n_nodes = NODES,
+                                        .worker_node = worker_node,
+                                        .transport = &w->t,
+                                        .clock = &w->clock};
+    if (node_create(&w->seg, &w->node, NULL) != DSGD_OK ||
+        exchange_create(w->node, &w->t, 0, NODES, &w->x, NULL) != DSGD_OK)
+        return false;
+    config.node = w->node;
+    config.exchange = w->x;
+    if (coordinator_create(&config, &w->c, NULL) != DSGD_OK)
+        return false;
+    for (uint32_t k = 0, local = 0; k < WORKERS; k++) {
+        local = k && worker_node[k] == worker_node[k - 1] ? local + 1 : 0;
+        tell(w, worker_node[k], local, SEG_EVENT_READY, 0);
+    }
+    while (tick(w))
+        ;
+    return w->tokens[1] && w->tokens[2];
+}
+
+static void end(struct world *w)
+{
+    coordinator_destroy(w->c);
+    exchange_destroy(w->x);
+    node_destroy(w->node);
+    segment_detach(&w->seg);
+}
+
+/* Whether node 1, of which a worker waited and `then` came, is asked for its
+ * tokens when only node 2 works. */
+static bool asked(enum seg_event_kind then)
+{
+    struct world w;
+    bool good = begin(&w);
+
+    if (good) {
+        tell(&w, 1, 1, SEG_EVENT_WAITS, PART);
+        tell(&w, 1, 1, then, SEG_DIED_FINAL | 9);
+        for (int i = 0; i < 50; i++) {
+            give(&w, 2, 0);
+            tick(&w);
+        }
+        good = w.revoked[1];
+    }
+    end(&w);
+    return good;
+}
+
+int main(void)
+{
+    ok(!asked(SEG_EVENT_READY), "a node with one who waits keeps its tokens");
+    ok(asked(SEG_EVENT_DIED), "it is asked for them when that one has died");
+    ok(asked(SEG_EVENT_LEAVE), "or left");
+    return done();
+}
