@@ -2,30 +2,10 @@
  * tick, which is not.  Usage: live [repeats] */
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "live.h"
+#include "measure.h"
 #include "predictive_make.h"
-
-static double now_us(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return 1e6 * (double)t.tv_sec + 1e-3 * (double)t.tv_nsec;
-}
-
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static void show(const char *what, double *us, size_t n)
-{
-    qsort(us, n, sizeof *us, ascending);
-    printf("  %s p50 %8.1f us  p99 %8.1f us", what, us[n / 2],
-           us[n - 1 - n / 100]);
-}
 
 struct arrival {
     double at_s;
