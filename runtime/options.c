@@ -50,24 +50,36 @@ static enum dsgd_err read_cutoff(const char *name, const char *value,
 }
 
 static enum dsgd_err read_whole(const char *name, const char *value,
+                                unsigned long long least,
                                 unsigned long long most, size_t *out,
                                 struct dsgd_error *err)
 {
     char *end;
     errno = 0;
     unsigned long long number = strtoull(value, &end, 10);
-    if (!isdigit((unsigned char)*value) || *end || errno || number > most)
+    if (!isdigit((unsigned char)*value) || *end || errno || number < least ||
+        number > most)
         return error_set(err, DSGD_E_USAGE,
-                         "%s: \"%.40s\" is not a whole number from 0 to %llu",
-                         name, value, most);
+                         "%s: \"%.40s\" is not a whole number from %llu to "
+                         "%llu",
+                         name, value, least, most);
     *out = (size_t)number;
     return DSGD_OK;
+}
+
+/* value is a number and its unit, nothing else. */
+static bool is_number(const char *value, const char *unit, double *out)
+{
+    char *end;
+
+    *out = strtod(value, &end);
+    return end != value && strcmp(end, unit) == 0;
 }
 
 static enum dsgd_err read_min(const char *name, const char *value,
                               struct dsgd_options *opt, struct dsgd_error *err)
 {
-    return read_whole(name, value, UINT32_MAX, &opt->min_contributors, err);
+    return read_whole(name, value, 0, UINT32_MAX, &opt->min_contributors, err);
 }
 
 static enum dsgd_err read_model(const char *name, const char *value,
@@ -109,18 +121,22 @@ static enum dsgd_err read_record_dir(const char *name, const char *value,
                 : DSGD_OK;
 }
 
-/* The number of value among words, "a|b|c". */
+/* The number of value among words, "a|b|c".
+ *   first  in   the number of the first
+ *   out    out  an enum as wide as int */
 static enum dsgd_err read_word(const char *name, const char *value,
-                               const char *words, int *number,
+                               const char *words, int first, void *out,
                                struct dsgd_error *err)
 {
     size_t length = strlen(value);
+    int number = first;
 
-    *number = 0;
-    for (const char *at = words; *at; ++*number) {
+    for (const char *at = words; *at; number++) {
         size_t word = strcspn(at, "|");
-        if (word == length && memcmp(at, value, word) == 0)
+        if (word == length && memcmp(at, value, word) == 0) {
+            memcpy(out, &number, sizeof number);
             return DSGD_OK;
+        }
         at += word + (at[word] == '|');
     }
     return error_set(err, DSGD_E_USAGE, "%s: \"%.40s\" is none of %s", name,
@@ -130,52 +146,37 @@ static enum dsgd_err read_word(const char *name, const char *value,
 static enum dsgd_err read_late(const char *name, const char *value,
                                struct dsgd_options *opt, struct dsgd_error *err)
 {
-    int number;
-    enum dsgd_err rc =
-        read_word(name, value, "requeue|drop|carry", &number, err);
-    if (rc == DSGD_OK)
-        opt->late = (enum dsgd_late)number;
-    return rc;
+    return read_word(name, value, "requeue|drop|carry", 0, &opt->late, err);
 }
 
 static enum dsgd_err read_partial(const char *name, const char *value,
                                   struct dsgd_options *opt,
                                   struct dsgd_error *err)
 {
-    int number;
-    enum dsgd_err rc =
-        read_word(name, value, "discard|contribute", &number, err);
-    if (rc == DSGD_OK)
-        opt->partial = (enum dsgd_partial)(DSGD_PARTIAL_DISCARD + number);
-    return rc;
+    return read_word(name, value, "discard|contribute", DSGD_PARTIAL_DISCARD,
+                     &opt->partial, err);
 }
 
 static enum dsgd_err read_lr_scale(const char *name, const char *value,
                                    struct dsgd_options *opt,
                                    struct dsgd_error *err)
 {
-    int number;
-    enum dsgd_err rc = read_word(name, value, "none|linear|sqrt", &number, err);
-    if (rc == DSGD_OK)
-        opt->lr_scale = (enum dsgd_lr_scale)number;
-    return rc;
+    return read_word(name, value, "none|linear|sqrt", 0, &opt->lr_scale, err);
 }
 
 static enum dsgd_err read_max_cuts(const char *name, const char *value,
                                    struct dsgd_options *opt,
                                    struct dsgd_error *err)
 {
-    return read_whole(name, value, UINT32_MAX, &opt->max_cuts, err);
+    return read_whole(name, value, 0, UINT32_MAX, &opt->max_cuts, err);
 }
 
 static enum dsgd_err read_max_cut_share(const char *name, const char *value,
                                         struct dsgd_options *opt,
                                         struct dsgd_error *err)
 {
-    char *end;
-    double percent = strtod(value, &end);
-    if (end == value || strcmp(end, "%") != 0 ||
-        !(percent > 0 && percent <= 100))
+    double percent;
+    if (!is_number(value, "%", &percent) || !(percent > 0 && percent <= 100))
         return error_set(err, DSGD_E_USAGE,
                          "%s: \"%.40s\" is not a percentage above 0%% and at "
                          "most 100%%",
@@ -187,47 +188,35 @@ static enum dsgd_err read_max_cut_share(const char *name, const char *value,
 static enum dsgd_err read_work(const char *name, const char *value,
                                struct dsgd_options *opt, struct dsgd_error *err)
 {
-    int number;
-    enum dsgd_err rc = read_word(name, value, "own|shared", &number, err);
-    if (rc == DSGD_OK)
-        opt->work = (enum dsgd_work)number;
-    return rc;
+    return read_word(name, value, "own|shared", 0, &opt->work, err);
 }
 
 static enum dsgd_err read_parts(const char *name, const char *value,
                                 struct dsgd_options *opt,
                                 struct dsgd_error *err)
 {
-    size_t parts = 0;
-    enum dsgd_err rc = read_whole(name, value, MAX_PARTS, &parts, err);
-    if (rc == DSGD_OK && !parts)
-        rc = error_set(err, DSGD_E_USAGE, "%s: a batch has at least 1 part",
-                       name);
-    if (rc == DSGD_OK)
-        opt->parts = parts;
-    return rc;
+    return read_whole(name, value, 1, MAX_PARTS, &opt->parts, err);
 }
 
 static enum dsgd_err read_ring(const char *name, const char *value,
                                struct dsgd_options *opt, struct dsgd_error *err)
 {
-    return read_whole(name, value, SIZE_MAX, &opt->ring_bytes, err);
+    return read_whole(name, value, 0, SIZE_MAX, &opt->ring_bytes, err);
 }
 
 static enum dsgd_err read_spread(const char *name, const char *value,
                                  struct dsgd_options *opt,
                                  struct dsgd_error *err)
 {
-    return read_whole(name, value, SIZE_MAX, &opt->spread_bytes, err);
+    return read_whole(name, value, 0, SIZE_MAX, &opt->spread_bytes, err);
 }
 
 static enum dsgd_err read_timeout(const char *name, const char *value,
                                   struct dsgd_options *opt,
                                   struct dsgd_error *err)
 {
-    char *end;
-    double seconds = strtod(value, &end);
-    if (end == value || *end || !(seconds >= 0 && seconds <= 1e6))
+    double seconds;
+    if (!is_number(value, "", &seconds) || !(seconds >= 0 && seconds <= 1e6))
         return error_set(err, DSGD_E_USAGE,
                          "%s: \"%.40s\" is not a number of seconds (0: from "
                          "the observed run-times)",
@@ -240,11 +229,7 @@ static enum dsgd_err read_aggregator(const char *name, const char *value,
                                      struct dsgd_options *opt,
                                      struct dsgd_error *err)
 {
-    int number;
-    enum dsgd_err rc = read_word(name, value, "thread|dedicated", &number, err);
-    if (rc == DSGD_OK)
-        opt->aggregator = (enum dsgd_aggregator)number;
-    return rc;
+    return read_word(name, value, "thread|dedicated", 0, &opt->aggregator, err);
 }
 
 static enum dsgd_err read_checkpoint_dir(const char *name, const char *value,
@@ -260,7 +245,7 @@ static enum dsgd_err read_checkpoint_steps(const char *name, const char *value,
                                            struct dsgd_error *err)
 {
     size_t steps = 0;
-    enum dsgd_err rc = read_whole(name, value, SIZE_MAX, &steps, err);
+    enum dsgd_err rc = read_whole(name, value, 0, SIZE_MAX, &steps, err);
     if (rc == DSGD_OK)
         opt->checkpoint_steps = steps;
     return rc;
@@ -271,9 +256,8 @@ static enum dsgd_err read_checkpoint_minutes(const char *name,
                                              struct dsgd_options *opt,
                                              struct dsgd_error *err)
 {
-    char *end;
-    double minutes = strtod(value, &end);
-    if (end == value || *end || !(minutes >= 0 && minutes <= 1e6))
+    double minutes;
+    if (!is_number(value, "", &minutes) || !(minutes >= 0 && minutes <= 1e6))
         return error_set(err, DSGD_E_USAGE,
                          "%s: \"%.40s\" is not a number of minutes (0: no "
                          "checkpoints by time)",
@@ -287,10 +271,7 @@ static enum dsgd_err read_checkpoint_keep(const char *name, const char *value,
                                           struct dsgd_error *err)
 {
     size_t keep = 0;
-    enum dsgd_err rc = read_whole(name, value, UINT32_MAX, &keep, err);
-    if (rc == DSGD_OK && !keep)
-        rc = error_set(err, DSGD_E_USAGE,
-                       "%s: at least 1 checkpoint must be kept", name);
+    enum dsgd_err rc = read_whole(name, value, 1, UINT32_MAX, &keep, err);
     if (rc == DSGD_OK)
         opt->checkpoint_keep = keep;
     return rc;
@@ -388,36 +369,24 @@ static enum dsgd_err read_conf(struct dsgd_options *opt, struct dsgd_error *err)
     return rc;
 }
 
-/* What messages call a variable: users know the option by its own name. */
-static const char *shown_name(const char *variable)
+/* What messages call a variable: users know DSGD_LAUNCH_MAX_CUTS by the name of
+ * its option, --dsgd-max-cuts, and DSGD_LAUNCH_DEFAULT_MAX_CUTS as what it is in
+ * plugstack.conf, max_cuts. */
+static const char *shown_name(const char *variable, char *out, size_t size)
 {
-    static const char *const options[][2] = {
-        {DSGD_LAUNCH_CUTOFF, "--dsgd-cutoff"},
-        {DSGD_LAUNCH_MIN, "--dsgd-min"},
-        {DSGD_LAUNCH_MODEL, "--dsgd-model"},
-        {DSGD_LAUNCH_RECORD, "--dsgd-record"},
-        {DSGD_LAUNCH_LATE, "--dsgd-late"},
-        {DSGD_LAUNCH_PARTIAL, "--dsgd-partial"},
-        {DSGD_LAUNCH_LR_SCALE, "--dsgd-lr-scale"},
-        {DSGD_LAUNCH_MAX_CUTS, "--dsgd-max-cuts"},
-        {DSGD_LAUNCH_MAX_CUT_SHARE, "--dsgd-max-cut-share"},
-        {DSGD_LAUNCH_WORK, "--dsgd-work"},
-        {DSGD_LAUNCH_PARTS, "--dsgd-parts"},
-        {DSGD_LAUNCH_DEFAULT_CUTOFF, "plugstack.conf: cutoff"},
-        {DSGD_LAUNCH_DEFAULT_MIN, "plugstack.conf: min"},
-        {DSGD_LAUNCH_DEFAULT_LATE, "plugstack.conf: late"},
-        {DSGD_LAUNCH_DEFAULT_PARTIAL, "plugstack.conf: partial"},
-        {DSGD_LAUNCH_DEFAULT_LR_SCALE, "plugstack.conf: lr_scale"},
-        {DSGD_LAUNCH_DEFAULT_MAX_CUTS, "plugstack.conf: max_cuts"},
-        {DSGD_LAUNCH_DEFAULT_MAX_CUT_SHARE, "plugstack.conf: max_cut_share"},
-        {DSGD_LAUNCH_DEFAULT_WORK, "plugstack.conf: work"},
-        {DSGD_LAUNCH_DEFAULT_PARTS, "plugstack.conf: parts"},
-    };
-    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
-        if (strcmp(variable, options[i][0]) == 0)
-            return options[i][1];
-    }
-    return variable;
+    static const char launch[] = DSGD_LAUNCH_PREFIX, defaults[] = "DEFAULT_";
+
+    if (strncmp(variable, launch, strlen(launch)) != 0)
+        return variable;
+    variable += strlen(launch);
+    bool option = strncmp(variable, defaults, strlen(defaults)) != 0;
+    int used =
+        snprintf(out, size, "%s", option ? "--dsgd-" : "plugstack.conf: ");
+    variable += option ? 0 : strlen(defaults);
+    snprintf(out + used, size - (size_t)used, "%s", variable);
+    for (char *c = out + used; *c; c++)
+        *c = *c == '_' && option ? '-' : (char)tolower((unsigned char)*c);
+    return out;
 }
 
 static enum dsgd_err read_variable(const struct setting *s,
@@ -426,9 +395,11 @@ static enum dsgd_err read_variable(const struct setting *s,
                                    struct dsgd_error *err)
 {
     const char *value = variable ? getenv(variable) : NULL;
+    char name[64];
+
     if (!value || !*value)
         return DSGD_OK;
-    return s->read(shown_name(variable), value, opt, err);
+    return s->read(shown_name(variable, name, sizeof name), value, opt, err);
 }
 
 enum dsgd_err dsgd_options_init(struct dsgd_options *opt,

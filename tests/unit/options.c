@@ -11,7 +11,10 @@ static char conf_path[] = "/tmp/dsgd-conf-XXXXXX";
 
 static void clear(void)
 {
+    unsetenv(DSGD_CHECKPOINT_KEEP);
     unsetenv(DSGD_LAUNCH_DEFAULT_CUTOFF);
+    unsetenv(DSGD_LAUNCH_DEFAULT_MODEL);
+    unsetenv(DSGD_LAUNCH_MAX_CUTS);
     unsetenv(DSGD_LAUNCH_CUTOFF);
     unsetenv(DSGD_LAUNCH_DEFAULT_RECORD);
     unsetenv(DSGD_CUTOFF);
@@ -152,14 +155,17 @@ static void bad(void)
     refused(DSGD_LAUNCH_DEFAULT_MAX_CUT_SHARE, "20",
             "plugstack.conf: max_cut_share: \"20\" is not a percentage");
     refused(DSGD_LAUNCH_WORK, "all", "--dsgd-work: \"all\" is none of own|");
-    refused(DSGD_PARTS, "0", "DSGD_PARTS: a batch has at least 1 part");
-    refused(DSGD_PARTS, "65537", "not a whole number from 0 to 65536");
+    refused(DSGD_LAUNCH_MAX_CUTS, "x", "--dsgd-max-cuts: \"x\"");
+    refused(DSGD_PARTS, "0", "\"0\" is not a whole number from 1 to 65536");
+    refused(DSGD_PARTS, "65537", "not a whole number from 1 to 65536");
+    refused(DSGD_CHECKPOINT_KEEP, "0", "not a whole number from 1");
     refused(DSGD_RING_BYTES, "64M", "DSGD_RING_BYTES: \"64M\"");
     refused(DSGD_AGGREGATOR, "process", "is none of thread|dedicated");
     refused(DSGD_HARD_TIMEOUT, "nan", "not a number of seconds");
     memset(wide, 'x', sizeof wide - 1);
     wide[sizeof wide - 1] = '\0';
     refused(DSGD_RECORD, wide, "is longer than");
+    refused(DSGD_LAUNCH_DEFAULT_MODEL, wide, "plugstack.conf: model: \"xxx");
     refused_conf("Cutof=full\n", ":1: \"Cutof\" is not a setting");
     refused_conf("\nCutoff\n", ":2: \"Cutoff\" is not a setting");
     refused_conf("Cutoff=dynmic\n", ":1: Cutoff: \"dynmic\" is none of");
