@@ -193,12 +193,6 @@ OPS_MAP(tanh, vm_tanh, tanh)
 OPS_MAP(softplus, vm_softplus, softplus)
 OPS_MAP(normal_sf, vm_normal_sf, normal_sf)
 
-void ops_sigmoid_back(size_t n, const float *y, const float *dy, float *dx)
-{
-    for (size_t i = 0; i < n; i++)
-        dx[i] = dy[i] * y[i] * (1 - y[i]);
-}
-
 void ops_tanh_back(size_t n, const float *y, const float *dy, float *dx)
 {
     for (size_t i = 0; i < n; i++)
@@ -314,31 +308,4 @@ void ops_gru_gates_back(size_t rows, size_t hidden, const float *cache,
             to[j] = d[j] * z;
         }
     }
-}
-
-void ops_gru(const struct ops_gru *g, size_t rows, const float *x,
-             const float *h, float *work, float *cache, float *h_out)
-{
-    float *gi = work, *gh = work + rows * 3 * g->hidden;
-
-    ops_linear(rows, g->in, 3 * g->hidden, x, g->w_ih, g->b_ih, gi);
-    ops_linear(rows, g->hidden, 3 * g->hidden, h, g->w_hh, g->b_hh, gh);
-    ops_gru_gates(rows, g->hidden, gi, gh, h, cache, h_out);
-}
-
-void ops_gru_back(const struct ops_gru *g, size_t rows, const float *x,
-                  const float *h, const float *cache, const float *dh_out,
-                  float *work, const struct ops_gru_grad *grad, float *dx,
-                  float *dh)
-{
-    size_t gates = 3 * g->hidden;
-    float *dgi = work, *dgh = work + rows * gates;
-
-    ops_gru_gates_back(rows, g->hidden, cache, h, dh_out, dgi, dgh, dh);
-    ops_linear_back(rows, g->in, gates, x, g->w_ih, dgi, dx, grad->w_ih,
-                    grad->b_ih);
-    ops_linear_back(rows, g->hidden, gates, h, g->w_hh, dgh, NULL, grad->w_hh,
-                    grad->b_hh);
-    ops_gemm(false, false, rows, g->hidden, gates, dgh, gates, g->w_hh,
-             g->hidden, 1, dh, g->hidden);
 }

@@ -44,9 +44,7 @@ ops_map_fn ops_normal_sf;
 ops_map_fn ops_exp_ref, ops_log_ref, ops_sigmoid_ref, ops_tanh_ref,
     ops_softplus_ref, ops_normal_sf_ref;
 
-/* dx from the output y (sigmoid, tanh) or the input x (softplus); dx may be
- * dy. */
-void ops_sigmoid_back(size_t n, const float *y, const float *dy, float *dx);
+/* dx from the output y (tanh) or the input x (softplus); dx may be dy. */
 void ops_tanh_back(size_t n, const float *y, const float *dy, float *dx);
 void ops_softplus_back(size_t n, const float *x, const float *dy, float *dx);
 
@@ -74,35 +72,15 @@ struct ops_gru {
     const float *b_hh; /* [3 hidden] */
 };
 
-struct ops_gru_grad { /* shapes of the parameters; added to */
-    float *w_ih, *w_hh, *b_ih, *b_hh;
-};
-
-/* Forward.
- *   x      in   [rows][in]
- *   h      in   [rows][hidden]
- *   work   out  [rows][6 hidden]
- *   cache  out  [rows][4 hidden] for the way back; NULL: not wanted
- *   h_out  out  [rows][hidden]; may be h */
-void ops_gru(const struct ops_gru *g, size_t rows, const float *x,
-             const float *h, float *work, float *cache, float *h_out);
-
-/* Backward.
- *   dh_out  in   [rows][hidden]
- *   work    out  [rows][6 hidden]
- *   dx      out  [rows][in]; NULL: not wanted
- *   dh      out  [rows][hidden]; may be dh_out */
-void ops_gru_back(const struct ops_gru *g, size_t rows, const float *x,
-                  const float *h, const float *cache, const float *dh_out,
-                  float *work, const struct ops_gru_grad *grad, float *dx,
-                  float *dh);
-
-/* The cell without its products, for those who make them over many steps at
- * once.
- *   gi, gh  in   [rows][3 hidden]  W_i x + b_i and W_h h + b_h */
+/* The cell without its products, which are made over many steps at once.
+ *   gi, gh  in   [rows][3 hidden]  W_i x + b_i and W_h h + b_h
+ *   h       in   [rows][hidden]
+ *   cache   out  [rows][4 hidden] for the way back; NULL: not wanted
+ *   h_out   out  [rows][hidden]; may be h */
 void ops_gru_gates(size_t rows, size_t hidden, const float *gi, const float *gh,
                    const float *h, float *cache, float *h_out);
-/*   dgi, dgh  out  [rows][3 hidden]
+/*   dh_out    in   [rows][hidden]
+ *   dgi, dgh  out  [rows][3 hidden]
  *   dh        out  the part of dLoss/dh that does not go through gh; may be
  *                  dh_out */
 void ops_gru_gates_back(size_t rows, size_t hidden, const float *cache,
