@@ -2,13 +2,11 @@
 #ifndef DSGD_TESTS_RECORD_SAMPLE_H
 #define DSGD_TESTS_RECORD_SAMPLE_H
 
-#include <signal.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "record.h"
 #include "record_read.h"
+#include "scratch.h"
 #include "tap.h"
 
 enum { N = 13, NODES = 3, USER = 12345 };
@@ -159,25 +157,12 @@ static int in_child(int (*f)(void))
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/* Make the directory and go on in a child: the parent removes it in any case,
- * and ends as the child does. */
+/* As scratch_dir, for other users to read, too. */
 static void in_own_dir(void)
 {
-    char command[128];
-    int status = -1;
-
-    if (!mkdtemp(dir) || chmod(dir, 0755) != 0)
+    scratch_dir(dir);
+    if (chmod(dir, 0755) != 0)
         exit(1);
-    fflush(stdout);
-    pid_t pid = fork();
-    if (pid == 0)
-        return;
-    signal(SIGTERM, SIG_IGN); /* from timeout(1), to both */
-    waitpid(pid, &status, 0);
-    snprintf(command, sizeof command, "rm -rf %s", dir);
-    if (system(command) != 0)
-        printf("# %s is left\n", dir);
-    exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
 }
 
 #endif
