@@ -13,7 +13,9 @@
 
 #include "live_table.h"
 
-enum { LIVE_COUNTS = 16 }; /* the largest k */
+/* The largest k: a share of the workers, or plans for ticks alone would be what
+ * thousands are left with, dozens of which come between two ticks. */
+enum { LIVE_COUNTS_MIN = 16, LIVE_COUNTS = 64, LIVE_COUNTS_SHARE = 32 };
 
 struct live_outlook {
     double now_s;
