@@ -6,9 +6,11 @@
 #include "error.h"
 #include "sum.h"
 
-/* A message costs several system calls on each side, which overlapping does not
- * make up for below a megabyte. */
-enum { PIECE_LEAST = 32768, PIECE_MOST = 262144 };
+/* A message costs several system calls on each side, and one of more than 64 KiB
+ * two more ways, as the receiver is asked first (Open MPI over TCP).  Many
+ * pieces below that take less time than a few above, up to some hundred
+ * kilobytes for each node. */
+enum { PIECE_SMALL = 16000, PIECE_LARGE = 50000, PIECE_MOST = 262144 };
 
 struct partner {
     struct msg held; /* kind 0: none */
@@ -38,7 +40,7 @@ size_t exchange_piece_elems(size_t grad_elems, uint32_t n_nodes)
     size_t elems = (grad_elems + n_nodes - 1) / n_nodes;
 
     elems = elems < PIECE_MOST ? elems : PIECE_MOST;
-    elems = elems > PIECE_LEAST ? elems : PIECE_LEAST;
+    elems = elems > PIECE_LARGE ? elems : PIECE_SMALL;
     return elems < grad_elems ? elems : grad_elems;
 }
 
@@ -284,6 +286,21 @@ static bool send_next(struct exchange *x, uint32_t node)
     return false;
 }
 
+/* So much of the sum between two looks at what has come: a look takes a
+ * microsecond or more. */
+static bool tend(struct exchange *x)
+{
+    const size_t most = 16384;
+    bool did = false;
+
+    for (size_t n = 0; n < most; n += node_chunk_elems(x->node)) {
+        if (!node_sum_tend(x->node))
+            break;
+        did = true;
+    }
+    return did;
+}
+
 bool exchange_pump(struct exchange *x)
 {
     bool did = look_at_held(x);
@@ -291,7 +308,7 @@ bool exchange_pump(struct exchange *x)
     if (!x->plan.step)
         return did;
     if (gives(x, x->self) && !x->committed && x->here < x->n_pieces)
-        did = node_sum_tend(x->node) || did;
+        did = tend(x) || did;
     did = reduce(x) || did;
     for (uint32_t i = 0; i < x->n_nodes; i++) {
         if (i != x->self)
