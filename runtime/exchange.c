@@ -30,6 +30,7 @@ struct exchange {
     struct partner *partner;   /* [n_nodes] */
     const float **row;         /* [n_nodes] scratch */
     uint32_t n_owners;
+    uint64_t refused; /* no early sum of this step or one before is used */
     uint32_t reduced; /* own pieces */
     uint32_t here;    /* pieces of the mean */
     bool committed;
@@ -132,11 +133,9 @@ static void name_owners(struct exchange *x)
     }
 }
 
-void exchange_begin(struct exchange *x, const struct exchange_plan *plan,
-                    const uint8_t *mask)
+/* Follow x->plan and x->role. */
+static void begin(struct exchange *x, const uint8_t *mask)
 {
-    memcpy(x->role, plan->role, x->n_nodes);
-    x->plan = *plan;
     x->plan.role = x->role;
     x->reduced = x->here = 0;
     x->committed = false;
@@ -145,6 +144,29 @@ void exchange_begin(struct exchange *x, const struct exchange_plan *plan,
         node_sum_begin(x->node, mask);
     else
         node_sum_drop(x->node);
+}
+
+void exchange_begin(struct exchange *x, const struct exchange_plan *plan,
+                    const uint8_t *mask)
+{
+    memcpy(x->role, plan->role, x->n_nodes);
+    x->plan = *plan;
+    begin(x, mask);
+}
+
+bool exchange_early(struct exchange *x, uint64_t step, const uint8_t *mask)
+{
+    if (step <= x->plan.step)
+        return false;
+    memset(x->role, EXCHANGE_GIVES, x->n_nodes);
+    x->plan = (struct exchange_plan){.step = step, .attempt = EXCHANGE_EARLY};
+    begin(x, mask);
+    return true;
+}
+
+void exchange_refuse(struct exchange *x, uint64_t step)
+{
+    x->refused = step;
 }
 
 void exchange_message(struct exchange *x, uint32_t node, const struct msg *m,
@@ -177,6 +199,7 @@ static bool stale(const struct exchange *x, const struct msg *m)
 {
     return m->step <= node_published(x->node) || m->step < x->plan.step ||
            (m->step == x->plan.step && m->attempt < x->plan.attempt) ||
+           (m->step <= x->refused && m->attempt == EXCHANGE_EARLY) ||
            (planned(x, m) && x->here == x->n_pieces);
 }
 
@@ -340,9 +363,15 @@ uint32_t exchange_nodes(const struct exchange *x)
     return x->n_nodes;
 }
 
+bool exchange_whole(const struct exchange *x)
+{
+    return x->n_pieces == 1;
+}
+
 bool exchange_active(const struct exchange *x)
 {
-    return x->plan.step && x->here < x->n_pieces;
+    return x->plan.step && x->here < x->n_pieces &&
+           (x->self == 0 || x->plan.attempt != EXCHANGE_EARLY);
 }
 
 bool exchange_owes(const struct exchange *x, uint32_t node)
