@@ -13,6 +13,7 @@
 #include "error.h"
 #include "exchange.h"
 #include "message.h"
+#include "node_early.h"
 #include "node_load.h"
 #include "state_giver.h"
 #include "sys.h"
@@ -50,9 +51,10 @@ struct aggregator {
 
     struct msg_event *events; /* [EVENTS], not yet sent */
     uint32_t n_events;
-    uint64_t told;      /* the coordinator: last mean published here */
-    struct exchange *x; /* NULL when there is one node */
-    struct msg show;    /* kind MSG_SHOW: the mean may be shown */
+    uint64_t told;           /* the coordinator: last mean published here */
+    struct exchange *x;      /* NULL when there is one node */
+    struct node_early early; /* not the coordinator's node */
+    struct msg show;         /* kind MSG_SHOW: the mean may be shown */
     struct msg_share *show_shares; /* [n_local] */
     uint8_t *stuck;                /* [n_local] */
     float *silent_s;               /* [n_local] */
@@ -82,6 +84,7 @@ void aggregator_destroy(struct aggregator *a)
     state_drop(&a->incoming.copy);
     state_drop(&a->giver.sender.copy);
     state_drop(&a->state);
+    node_early_destroy(&a->early);
     free(a->events);
     free(a->show_shares);
     free(a->stuck);
@@ -109,7 +112,9 @@ enum dsgd_err aggregator_create(struct aggregator_config *config,
         a->stuck = calloc(n, sizeof *a->stuck);
         a->silent_s = calloc(n, sizeof *a->silent_s);
         a->show_shares = calloc(n, sizeof *a->show_shares);
-        if (!a->events || !a->stuck || !a->silent_s || !a->show_shares)
+        bool has_early = node_early_create(&a->early, n);
+        if (!has_early || !a->events || !a->stuck || !a->silent_s ||
+            !a->show_shares)
             rc = error_set(err, DSGD_E_NOMEM, "aggregator: no memory");
     }
     if (rc == DSGD_OK && config->transport)
@@ -213,6 +218,7 @@ static bool pump_events(struct aggregator *a, double now_s)
     while (a->n_events < EVENTS &&
            node_event(a->node, &a->events[a->n_events])) {
         const struct msg_event *e = &a->events[a->n_events++];
+        node_early_event(&a->early, e);
         if (e->kind == SEG_EVENT_BEHIND)
             find_state(a, e);
         if (e->kind == SEG_EVENT_RESYNCED)
@@ -419,6 +425,7 @@ static void on_message(void *context, uint32_t node, const struct msg *m,
         on_coordinator(a, node, m, body, bytes);
         return;
     }
+    node_early_message(&a->early, m);
     switch (m->kind) {
     case MSG_CLOSE:
         on_close(a, m, body, bytes);
@@ -555,6 +562,7 @@ static void *run(void *argument)
             did = coordinator_tick(a->c, own_clock_s(&a->clock)) || did;
         else if (!a->ended)
             did = state_giver_pump(&a->giver, a->node, a->t, now_s) || did;
+        did = node_early_give(&a->early, a->node, a->x) || did;
         if (a->x)
             did = exchange_pump(a->x) || did;
         did = show(a) || did;

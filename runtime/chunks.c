@@ -11,7 +11,7 @@ enum { INDEX_BITS = 24 };
 #define INDEX_MASK ((UINT64_C(1) << INDEX_BITS) - 1)
 
 /* A helper that sleeps costs a wake-up of some ten microseconds: so many floats
- * must be read for each that is called. */
+ * must be read for each that is called.  Those that still spin come for less. */
 #define HELPER_FLOATS UINT64_C(65536)
 
 /* A helper is waited for as long as the sum took the aggregator so far, but at
@@ -143,12 +143,16 @@ static void wake_helpers(struct chunks *c, uint32_t n_rows)
     uint64_t floats = (uint64_t)n_rows * c->s->h->grad_elems;
     uint64_t wanted = floats / HELPER_FLOATS;
 
-    if (!c->threads)
+    if (!c->threads) {
         c->threads = threads(c->s);
+        atomic_store(&c->s->h->crowded, c->threads < c->s->h->n_local);
+    }
     if (wanted > c->threads - 1)
         wanted = c->threads - 1;
     if (wanted)
         sys_futex_ring_some(&c->s->h->worker_bell, (int)wanted);
+    else /* who has not fallen asleep yet sees it */
+        atomic_fetch_add(&c->s->h->worker_bell, 1);
 }
 
 static void add_row(struct segment *s, uint32_t *n_rows, uint32_t w, bool buf)

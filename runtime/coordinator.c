@@ -62,6 +62,7 @@ static void open_step(struct coordinator *c)
     c->timed_out = false;
     c->step_s = c->now_s;
     enter(c, PHASE_OPEN);
+    early_open(c);
     dyn_open(c);
     if (c->deal)
         deal_open(c);
@@ -179,7 +180,7 @@ static void begin_close(struct coordinator *c)
         }
     }
     dyn_closed(c);
-    c->attempt++;
+    c->attempt += !early_accepts(c);
     c->close_s = c->wait_s = c->now_s;
     enter(c, PHASE_CLOSING);
     peers_close(c);
@@ -339,6 +340,7 @@ static bool drop_late_nodes(struct coordinator *c)
 static void reopen(struct coordinator *c)
 {
     exchange_drop(c->exchange);
+    exchange_refuse(c->exchange, c->step);
     for (uint32_t i = 1; i < c->n_nodes; i++)
         c->peer[i].contributes = false;
     late_reopen(c);

@@ -116,6 +116,8 @@ enum dsgd_err coordinator_create(const struct coordinator_config *config,
         rc = sampler_create(&c->opt, c->n_workers, &c->sampler, err);
     if (rc == DSGD_OK)
         rc = deal_create(c, config->cutoff->mode, err);
+    if (rc == DSGD_OK)
+        early_create(c, config->cutoff->mode);
     if (rc != DSGD_OK) {
         coordinator_destroy(c);
         return rc;

@@ -22,7 +22,7 @@ void log_step(struct coordinator *c, bool epoch_end, uint64_t samples,
 {
     struct record_step row = {.step = c->step,
                               .epoch = sampler_epoch(c->sampler) - epoch_end,
-                              .attempt = c->attempt,
+                              .attempt = c->attempt + c->early.used,
                               .target = c->target,
                               .contributors = c->n_arrived,
                               .epoch_end = epoch_end,

@@ -73,6 +73,7 @@ struct peer {
     bool wants_state;
     struct state_sender state;
     uint64_t unstarted; /* the step that it could not be told to begin */
+    uint64_t early;     /* … whose sum it was told to send early */
     bool end_sent;
 };
 
@@ -125,6 +126,11 @@ struct coordinator {
     bool own_waits;      /* … who have not seen it yet */
     double published_s;  /* own clock when it was complete */
     bool spread;         /* the closing step's pieces have many owners */
+    struct {
+        bool able;     /* early sums may be of use in this run */
+        bool used;     /* … and were in the step that is closing */
+        uint64_t step; /* whose early sums are wanted, or 0 */
+    } early;
 
     /* Scratch, [n_workers]. */
     bool *flag_a, *flag_b;
@@ -149,7 +155,22 @@ bool coordinator_silent(const struct coordinator *c, uint32_t node);
 /* One hard timeout after its close, the step waits for this node. */
 bool coordinator_late(const struct coordinator *c, uint32_t node);
 
+/* coordinator_early.c */
+
+void early_create(struct coordinator *c, enum cutoff_mode mode);
+/* A step has been opened: are early sums wanted? */
+void early_open(struct coordinator *c);
+/* What flags say of that in the message that lets a node begin the step. */
+uint32_t early_flag(struct coordinator *c, uint32_t node);
+/* The step is being closed: with nothing but what was sent early. */
+bool early_accepts(struct coordinator *c);
+/* Early sums of the open step must not keep nodes from sending anything else. */
+void early_refuse(struct coordinator *c);
+
 /* peers.c */
+
+/* From so many nodes that take part on, large gradients are exchanged by all. */
+#define PEERS_SPREAD_NODES 3
 
 /* Shares of the node's workers for the open step, in c->share. */
 void peers_shares(struct coordinator *c, const struct peer *p);

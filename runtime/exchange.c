@@ -6,9 +6,11 @@
 #include "error.h"
 #include "sum.h"
 
-/* A message costs several system calls on each side, which overlapping does not
- * make up for below a megabyte. */
-enum { PIECE_LEAST = 32768, PIECE_MOST = 262144 };
+/* A message costs several system calls on each side, and one of more than 64 KiB
+ * two more ways, as the receiver is asked first (Open MPI over TCP).  Many
+ * pieces below that take less time than a few above, up to some hundred
+ * kilobytes for each node. */
+enum { PIECE_SMALL = 16000, PIECE_LARGE = 50000, PIECE_MOST = 262144 };
 
 struct partner {
     struct msg held; /* kind 0: none */
@@ -28,6 +30,7 @@ struct exchange {
     struct partner *partner;   /* [n_nodes] */
     const float **row;         /* [n_nodes] scratch */
     uint32_t n_owners;
+    uint64_t refused; /* no early sum of this step or one before is used */
     uint32_t reduced; /* own pieces */
     uint32_t here;    /* pieces of the mean */
     bool committed;
@@ -38,7 +41,7 @@ size_t exchange_piece_elems(size_t grad_elems, uint32_t n_nodes)
     size_t elems = (grad_elems + n_nodes - 1) / n_nodes;
 
     elems = elems < PIECE_MOST ? elems : PIECE_MOST;
-    elems = elems > PIECE_LEAST ? elems : PIECE_LEAST;
+    elems = elems > PIECE_LARGE ? elems : PIECE_SMALL;
     return elems < grad_elems ? elems : grad_elems;
 }
 
@@ -130,11 +133,9 @@ static void name_owners(struct exchange *x)
     }
 }
 
-void exchange_begin(struct exchange *x, const struct exchange_plan *plan,
-                    const uint8_t *mask)
+/* Follow x->plan and x->role. */
+static void begin(struct exchange *x, const uint8_t *mask)
 {
-    memcpy(x->role, plan->role, x->n_nodes);
-    x->plan = *plan;
     x->plan.role = x->role;
     x->reduced = x->here = 0;
     x->committed = false;
@@ -143,6 +144,29 @@ void exchange_begin(struct exchange *x, const struct exchange_plan *plan,
         node_sum_begin(x->node, mask);
     else
         node_sum_drop(x->node);
+}
+
+void exchange_begin(struct exchange *x, const struct exchange_plan *plan,
+                    const uint8_t *mask)
+{
+    memcpy(x->role, plan->role, x->n_nodes);
+    x->plan = *plan;
+    begin(x, mask);
+}
+
+bool exchange_early(struct exchange *x, uint64_t step, const uint8_t *mask)
+{
+    if (step <= x->plan.step)
+        return false;
+    memset(x->role, EXCHANGE_GIVES, x->n_nodes);
+    x->plan = (struct exchange_plan){.step = step, .attempt = EXCHANGE_EARLY};
+    begin(x, mask);
+    return true;
+}
+
+void exchange_refuse(struct exchange *x, uint64_t step)
+{
+    x->refused = step;
 }
 
 void exchange_message(struct exchange *x, uint32_t node, const struct msg *m,
@@ -175,6 +199,7 @@ static bool stale(const struct exchange *x, const struct msg *m)
 {
     return m->step <= node_published(x->node) || m->step < x->plan.step ||
            (m->step == x->plan.step && m->attempt < x->plan.attempt) ||
+           (m->step <= x->refused && m->attempt == EXCHANGE_EARLY) ||
            (planned(x, m) && x->here == x->n_pieces);
 }
 
@@ -284,6 +309,21 @@ static bool send_next(struct exchange *x, uint32_t node)
     return false;
 }
 
+/* So much of the sum between two looks at what has come: a look takes a
+ * microsecond or more. */
+static bool tend(struct exchange *x)
+{
+    const size_t most = 16384;
+    bool did = false;
+
+    for (size_t n = 0; n < most; n += node_chunk_elems(x->node)) {
+        if (!node_sum_tend(x->node))
+            break;
+        did = true;
+    }
+    return did;
+}
+
 bool exchange_pump(struct exchange *x)
 {
     bool did = look_at_held(x);
@@ -291,7 +331,7 @@ bool exchange_pump(struct exchange *x)
     if (!x->plan.step)
         return did;
     if (gives(x, x->self) && !x->committed && x->here < x->n_pieces)
-        did = node_sum_tend(x->node) || did;
+        did = tend(x) || did;
     did = reduce(x) || did;
     for (uint32_t i = 0; i < x->n_nodes; i++) {
         if (i != x->self)
@@ -323,9 +363,15 @@ uint32_t exchange_nodes(const struct exchange *x)
     return x->n_nodes;
 }
 
+bool exchange_whole(const struct exchange *x)
+{
+    return x->n_pieces == 1;
+}
+
 bool exchange_active(const struct exchange *x)
 {
-    return x->plan.step && x->here < x->n_pieces;
+    return x->plan.step && x->here < x->n_pieces &&
+           (x->self == 0 || x->plan.attempt != EXCHANGE_EARLY);
 }
 
 bool exchange_owes(const struct exchange *x, uint32_t node)

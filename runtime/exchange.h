@@ -15,6 +15,11 @@
  * pieces in the same order, and an owner needs the lowest one next: no cycle of
  * nodes waits for each other.
  *
+ * In a star a node may send its sum before it is asked for it, as attempt
+ * EXCHANGE_EARLY: it waits at node 0 like those of a plan that has not come yet.
+ * If what node 0 asks for in the end is just these sums, the plan is of that
+ * attempt, and need not be told; else the plan is another, and they are dropped.
+ *
  * The node's own sum and the mean are in one ring slot, the reserved one: a
  * piece of the mean comes only after the node's sum of it was sent. */
 #ifndef DSGD_EXCHANGE_H
@@ -29,6 +34,9 @@
 struct exchange;
 
 enum exchange_role { EXCHANGE_GIVES = 1, EXCHANGE_TAKES = 2 };
+
+/* The attempt before all others. */
+#define EXCHANGE_EARLY 0
 
 /* The same on all nodes; node 0 takes. */
 struct exchange_plan {
@@ -53,6 +61,15 @@ void exchange_destroy(struct exchange *x);
 void exchange_begin(struct exchange *x, const struct exchange_plan *plan,
                     const uint8_t *mask);
 
+/* On other nodes than 0: give what mask says to a step of which there is no plan
+ * yet, as a star.  Returns false when there is one.
+ *   mask  [n_local] enum msg_take */
+bool exchange_early(struct exchange *x, uint64_t step, const uint8_t *mask);
+
+/* On node 0: early sums of this step and those before are not used, and do not
+ * wait: the sender's buffer is wanted for something else. */
+void exchange_refuse(struct exchange *x, uint64_t step);
+
 /* MSG_SUM or MSG_MEAN has come; it is released when it has been used. */
 void exchange_message(struct exchange *x, uint32_t node, const struct msg *m,
                       const void *body, size_t bytes);
@@ -70,7 +87,10 @@ void exchange_drop(struct exchange *x);
 
 uint32_t exchange_nodes(const struct exchange *x);
 
-/* Something is on its way. */
+/* A gradient is one piece. */
+bool exchange_whole(const struct exchange *x);
+
+/* Something is on its way, and comes soon. */
 bool exchange_active(const struct exchange *x);
 
 /* Node 0 of a star: the next piece waits for this node. */

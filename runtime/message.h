@@ -49,7 +49,10 @@ enum msg_flag {
     MSG_CHECKPOINT = 8, /* PUBLISH, SHOW: one is made of the state after it */
     MSG_PREEMPTED = 16, /* END: early, at a checkpoint */
     MSG_BROKEN = 32,    /* END: no worker is left */
-    MSG_SPREAD = 64     /* CLOSE: exchange_plan.spread */
+    MSG_SPREAD = 64,    /* CLOSE: exchange_plan.spread */
+    MSG_EARLY = 128     /* PUBLISH, SHOW, START: what all workers of the node
+                           have given to the step that begins is wanted as
+                           soon as it is there, as attempt EXCHANGE_EARLY */
 };
 
 /* What of a worker's slot goes into a sum: the gradient of the step that is

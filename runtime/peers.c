@@ -27,6 +27,7 @@ static void start_node(struct coordinator *c, uint32_t node)
     struct msg m = {.kind = MSG_START, .count = p->n_local, .step = c->step};
 
     peers_shares(c, p);
+    m.flags = early_flag(c, node);
     if (node == 0)
         node_start(c->node, c->step, c->share);
     else if (!control(c, node, &m, c->share, p->n_local * sizeof *c->share))
@@ -65,13 +66,22 @@ void peers_latest(struct coordinator *c, uint32_t node, const float *latest_s)
         control(c, node, &m, latest_s, m.count * sizeof *latest_s);
 }
 
+/* So small a gradient is published as soon as it could be taken in pieces, and
+ * with one message instead of two. */
+static bool is_small(const struct coordinator *c)
+{
+    size_t bytes = node_grad_elems(c->node) * sizeof(float);
+
+    return exchange_whole(c->exchange) && bytes < c->opt.spread_bytes;
+}
+
 /* Nodes that are awake and have all means so far take this one in pieces; the
  * others get it whole, later, and so do all when nobody gives. */
 static uint8_t role(const struct coordinator *c, uint32_t node)
 {
     const struct peer *p = &c->peer[node];
-    bool takes = node == 0 || p->contributes ||
-                 (p->has == c->published && !coordinator_silent(c, node));
+    bool awake = p->has == c->published && !coordinator_silent(c, node);
+    bool takes = node == 0 || (!is_small(c) && (p->contributes || awake));
 
     return (uint8_t)((p->contributes ? EXCHANGE_GIVES : 0) |
                      (takes ? EXCHANGE_TAKES : 0));
@@ -130,16 +140,15 @@ static void send_close(struct coordinator *c, uint32_t node)
  * takes it out. */
 void peers_close(struct coordinator *c)
 {
-    const uint32_t spread_nodes = 3;
     size_t bytes = node_grad_elems(c->node) * sizeof(float);
 
     if (!c->exchange)
         return;
     uint32_t n = give_roles(c);
-    c->spread =
-        c->attempt == 1 && n >= spread_nodes && bytes >= c->opt.spread_bytes;
+    c->spread = c->attempt == 1 && n >= PEERS_SPREAD_NODES &&
+                bytes >= c->opt.spread_bytes;
     for (uint32_t i = c->n_nodes; i-- > 0;) {
-        if (c->peer[i].role)
+        if (c->peer[i].role && (i == 0 || c->attempt != EXCHANGE_EARLY))
             send_close(c, i);
     }
 }
@@ -189,10 +198,12 @@ static bool send_mean(struct coordinator *c, uint32_t node)
     struct msg m = peers_mean(c, p->sent + 1, &about);
     bool latest = p->sent + 1 == c->published;
     m.count = p->n_local;
-    if (latest && (m.flags & MSG_STARTS))
+    if (latest && (m.flags & MSG_STARTS)) {
         peers_shares(c, p);
-    else
+        m.flags |= early_flag(c, node);
+    } else {
         memset(c->share, 0, p->n_local * sizeof *c->share);
+    }
     c->transport->ops->bulk(c->transport, node, &m, c->share,
                             p->n_local * sizeof *c->share, mean,
                             node_grad_elems(c->node) * sizeof *mean);
@@ -212,10 +223,12 @@ static bool send_show(struct coordinator *c, uint32_t node)
     m.kind = MSG_SHOW;
     m.attempt = c->final_attempt;
     m.count = p->n_local;
-    if (m.flags & MSG_STARTS)
+    if (m.flags & MSG_STARTS) {
         peers_shares(c, p);
-    else
+        m.flags |= early_flag(c, node);
+    } else {
         memset(c->share, 0, p->n_local * sizeof *c->share);
+    }
     if (!control(c, node, &m, c->share, p->n_local * sizeof *c->share))
         return false;
     p->sent = c->published;
@@ -260,6 +273,7 @@ static void ask_state(struct coordinator *c, uint64_t least)
     c->ask_s = c->now_s + again_s;
     if (node_ask_state(c->node, least))
         return;
+    early_refuse(c); /* their senders are who may have one */
     for (uint32_t i = 1; i < c->n_nodes; i++) {
         uint32_t node = 1 + c->ask_next++ % (c->n_nodes - 1);
         const struct peer *p = &c->peer[node];

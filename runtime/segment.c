@@ -21,11 +21,17 @@ static size_t round_up(size_t n, size_t to)
     return (n + to - 1) / to * to;
 }
 
-/* Chunks of 64 KiB, or what makes at most SEGMENT_CHUNKS of them. */
+/* Chunks of 8 to 64 KiB, a sixteenth of the gradient if that is between, or
+ * what makes at most SEGMENT_CHUNKS of them. */
 static void set_chunks(struct seg_header *h)
 {
+    const size_t small = 2048, large = 16384;
     size_t least = (h->grad_stride + SEGMENT_CHUNKS - 1) / SEGMENT_CHUNKS;
-    size_t elems = round_up(least > 16384 ? least : 16384, 1024);
+    size_t elems = h->grad_stride / 16;
+
+    elems = elems < large ? elems : large;
+    elems = elems > small ? elems : small;
+    elems = round_up(elems > least ? elems : least, 1024);
 
     h->chunk_elems = elems;
     h->n_chunks = (uint32_t)((h->grad_elems + elems - 1) / elems);

@@ -168,6 +168,7 @@ struct seg_header {
     _Atomic uint64_t resumed;   /* the step the run goes on after; 0: none */
     _Atomic uint32_t request;   /* enum seg_request, set by workers */
     _Atomic uint32_t preempted; /* the run was ended early, at a checkpoint */
+    _Atomic uint32_t crowded;   /* there are more workers than CPUs for them */
     /* On the coordinator's node: the first worker to have applied this step's
      * mean, and no later one, sets it to 0 and copies its state for the
      * checkpoint; the coordinator clears checkpoint.step once it has it. */

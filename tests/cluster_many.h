@@ -41,6 +41,8 @@ many(const struct cluster_spec *base, unsigned n, const char *name,
         total->carried += r.carried;
         total->empty += r.empty;
         total->under += r.under;
+        total->asked += r.asked;
+        total->early += r.early;
         total->time_s += r.time_s;
         if (fine)
             continue;

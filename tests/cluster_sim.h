@@ -37,6 +37,8 @@ struct cluster_result {
     uint64_t carried; /* samples beyond the shares of those in time */
     uint64_t empty;   /* steps of no samples */
     uint64_t over;    /* steps of more than all workers' batches */
+    uint64_t asked;   /* sums that were asked for */
+    uint64_t early;   /* … that were sent before that */
     uint64_t under;   /* … of less, where the epoch had them */
     double time_s;    /* virtual */
     double ideal_s;   /* … if all had worked all the time, at their speeds */

@@ -44,7 +44,7 @@ static bool make_node(struct cluster *s, uint32_t index)
     n->sum = calloc(s->elems, sizeof *n->sum);
     n->sent = calloc(s->elems, sizeof *n->sent);
     if (!n->worker || !n->share || !n->bulk_share || !n->queue || !n->sum ||
-        !n->sent)
+        !n->sent || !node_early_create(&n->early, per))
         return false;
     if (s->spec->opt.work == DSGD_WORK_SHARED && !make_segment(s, index))
         return false;
@@ -82,6 +82,7 @@ void sim_clean_up(struct cluster *s)
         free(n->queue);
         free(n->sum);
         free(n->sent);
+        node_early_destroy(&n->early);
     }
     free(s->nodes);
     free(s->seen);

@@ -18,6 +18,7 @@ static bool control(struct transport *t, uint32_t node, const struct msg *m,
     struct cluster *s = (struct cluster *)t;
     struct node_sim *n = &s->nodes[node];
 
+    s->r->asked += m->kind == MSG_CLOSE;
     if (m->kind == MSG_CLOSE && rng_uniform(&s->rng) < s->spec->freeze_in_sum)
         n->frozen_until = s->now_s + rng_log_range(&s->rng, .1, .8);
     if (n->head - n->tail == QUEUE || bytes > sizeof n->queue->body)
@@ -118,6 +119,7 @@ static void take_control(struct cluster *s, struct node_sim *n)
     if (n->head == n->tail)
         return;
     const struct control *c = &n->queue[n->tail++ % QUEUE];
+    node_early_message(&n->early, &c->m);
     if (c->m.kind == MSG_CLOSE)
         on_close(s, n, c);
     if (n->node)
@@ -161,6 +163,7 @@ static void take_bulk(struct node_sim *n)
         take_mean(n);
     } else if (n->bulk_waits) {
         n->bulk_waits = false;
+        node_early_message(&n->early, &n->bulk);
         if (n->bulk.kind == MSG_PUBLISH && n->bulk.step == n->published + 1)
             publish(n, &n->bulk, n->bulk_share);
     }
@@ -258,6 +261,25 @@ static void send_sum(struct cluster *s, uint32_t index)
     memcpy(n->sent, n->sum, s->elems * sizeof *n->sent);
 }
 
+/* As exchange_early. */
+static void give_early(struct cluster *s, struct node_sim *n)
+{
+    const uint8_t *mask = node_early_due(&n->early, n->published);
+    struct control c = {
+        .m = {.step = n->published + 1, .attempt = EXCHANGE_EARLY}};
+
+    if (!mask || c.m.step <= n->plan_step)
+        return;
+    s->r->early++;
+    if (rng_uniform(&s->rng) < s->spec->freeze_in_sum)
+        n->frozen_until = s->now_s + rng_log_range(&s->rng, .1, .8);
+    memcpy(c.body, mask, n->n);
+    n->plan_step = c.m.step;
+    n->plan_attempt = EXCHANGE_EARLY;
+    n->whole = false;
+    sum(s, n, &c);
+}
+
 void sim_node_advance(struct cluster *s, uint32_t index)
 {
     struct node_sim *n = &s->nodes[index];
@@ -281,7 +303,10 @@ void sim_node_advance(struct cluster *s, uint32_t index)
     n->told = n->published;
     if (n->n_events)
         coordinator_events(s->c, index, n->events, n->n_events, s->now_s);
+    for (uint32_t i = 0; i < n->n_events; i++)
+        node_early_event(&n->early, &n->events[i]);
     n->n_events = 0;
+    give_early(s, n);
     give_back(s, index);
     send_life(s, index);
 }

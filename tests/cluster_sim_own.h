@@ -5,6 +5,7 @@
 
 #include "cluster_sim.h"
 #include "exchange.h"
+#include "node_early.h"
 #include "parts_sim.h"
 #include "rng.h"
 #include "segment.h"
@@ -52,7 +53,8 @@ struct node_sim {
     uint32_t plan_attempt;
     bool whole;          /* its mean has come */
     struct control show; /* kind 0: none */
-    uint64_t told;       /* last mean published here, for the coordinator */
+    struct node_early early;
+    uint64_t told; /* last mean published here, for the coordinator */
     float *sum;
     float *sent; /* the sum that is on its way, or held by the coordinator */
     double arrives_s;

@@ -213,10 +213,11 @@ static void stopped_helper(void)
     uint32_t next = segment_reserve(&s);
     chunks_begin(&c, mask, 2, next);
     chunks_work(&c);
-    float before = segment_ring(&s, next)[CHUNK];
+    size_t at = chunk.index * s.h->chunk_elems;
+    float before = segment_ring(&s, next)[at];
     chunks_do(&s, 3, &chunk); /* it wakes up */
     is_int(chunks_ready(&c), 1, "its word does not count for the next sum");
-    ok(segment_ring(&s, next)[CHUNK] == before, "nor does it write there");
+    ok(segment_ring(&s, next)[at] == before, "nor does it write there");
     next = chunks_finish(&c);
     is_int((long long)differences(&s, mask, 2, next), 0,
            "the next sum is right");
@@ -261,10 +262,10 @@ static void replaced_helper(bool in_pieces)
     struct chunks c;
     struct chunk chunk;
     uint8_t mask[3] = {1, 1, 1};
-    const uint32_t n = 4;
     uint32_t looks = 0;
 
-    make(&s, 3, n * CHUNK);
+    make(&s, 3, 4 * CHUNK);
+    const uint32_t n = s.h->n_chunks;
     chunks_init(&c, &s);
     fill(&s);
     chunks_begin(&c, mask, 1, segment_reserve(&s));

@@ -44,6 +44,69 @@ static void exactly_once(const struct cluster_spec *spec, const char *name)
            name);
 }
 
+static struct cluster_spec waits_for_all(void)
+{
+    struct cluster_spec spec = ordinary();
+
+    strcpy(spec.opt.cutoff, "full");
+    spec.opt.n_samples = 672; /* seven steps an epoch */
+    spec.opt.spread_bytes = 4096;
+    spec.less = spec.stop_s = spec.freeze_s = 0;
+    return spec;
+}
+
+/* With everybody there no sum is asked for, and the means are the same. */
+static void early_sums(void)
+{
+    struct cluster_spec spec = waits_for_all();
+    struct cluster_result early, asked;
+
+    ok(cluster_run(&spec, &early) && early.ended, "early sums");
+    is_int((long long)early.asked, 0, "none is asked for");
+    is_int((long long)early.early, (long long)early.steps * 3,
+           "each node sends one a step");
+    spec.opt.spread_bytes = 0;
+    ok(cluster_run(&spec, &asked) && asked.ended, "sums that are asked for");
+    is_int((long long)asked.early, 0, "large ones are not sent early");
+    is_int((long long)asked.asked, (long long)asked.steps * 3, "but asked for");
+    ok(asked.hash == early.hash, "the bits of all means are the same");
+    spec = waits_for_all();
+    strcpy(spec.opt.cutoff, "static:11");
+    ok(cluster_run(&spec, &early) && !early.early,
+       "where not everybody is waited for none is sent early");
+}
+
+/* In any other case they are asked for again, and all is counted once. */
+static void early_refused(void)
+{
+    static const struct {
+        const char *name;
+        double less, stop_s, freeze_s, freeze_in_sum;
+        enum dsgd_late late;
+    } fault[] = {
+        {"workers that give nothing", .1, 0, 0, 0, DSGD_LATE_REQUEUE},
+        {"workers that stop", 0, .2, 0, 0, DSGD_LATE_REQUEUE},
+        {"workers that stop and are carried", 0, .2, 0, 0, DSGD_LATE_CARRY},
+        {"nodes that freeze", 0, 0, .3, 0, DSGD_LATE_REQUEUE},
+        {"nodes that freeze in sums", 0, 0, 0, .05, DSGD_LATE_REQUEUE},
+        {"all of these", .1, .5, .7, .02, DSGD_LATE_CARRY},
+    };
+    struct cluster_result sum;
+
+    for (size_t i = 0; i < sizeof fault / sizeof *fault; i++) {
+        struct cluster_spec spec = waits_for_all();
+        spec.less = fault[i].less;
+        spec.stop_s = fault[i].stop_s;
+        spec.freeze_s = fault[i].freeze_s;
+        spec.freeze_in_sum = fault[i].freeze_in_sum;
+        spec.opt.late = fault[i].late;
+        if (many(&spec, 40, fault[i].name, many_exact, &sum))
+            ok(sum.early && sum.asked,
+               "early sums, %s: %llu sent, %llu asked for", fault[i].name,
+               (unsigned long long)sum.early, (unsigned long long)sum.asked);
+    }
+}
+
 int main(void)
 {
     static const char *const late[] = {"requeue", "drop", "carry"};
@@ -73,5 +136,7 @@ int main(void)
         snprintf(name, sizeof name, "%s, frozen in sums", late[l]);
         exactly_once(&spec, name);
     }
+    early_sums();
+    early_refused();
     return done();
 }

@@ -326,6 +326,57 @@ static void frozen(bool spread)
     destroy(&w);
 }
 
+static void give_early(struct world *w, uint64_t step, size_t *wrong)
+{
+    static const uint8_t all[LOCAL] = {MSG_OWN, MSG_OWN};
+
+    for (uint32_t i = NODES; --i > 0;) {
+        *wrong += !exchange_early(w->x[i], step, all);
+        for (int k = 0; k < 20; k++)
+            turn(w);
+    }
+}
+
+/* Sums that come before they are asked for: they are what is asked for, or
+ * something else is, or they are in the way. */
+static void early(void)
+{
+    static struct world w;
+    static float want[ELEMS];
+    size_t wrong = 0, stuck = 0, waiting = 0;
+
+    make(&w);
+    for (uint64_t step = 1; step <= 12; step++) {
+        struct round r = {.step = step, .factor = .25f};
+        bool used = step % 3 == 1, refused = step % 3 == 2;
+        memset(r.role, EXCHANGE_GIVES | EXCHANGE_TAKES, sizeof r.role);
+        memset(r.mask, MSG_OWN, sizeof r.mask);
+        give_early(&w, step, &wrong);
+        if (refused) {
+            exchange_refuse(w.x[0], step);
+            run(&w, &r, 2000);
+            for (uint32_t i = 1; i < NODES; i++)
+                waiting += w.wire[i][0].state != IDLE;
+        }
+        if (!used) {
+            random_round(&w, &r);
+            r.attempt = 1;
+        }
+        for (uint32_t i = 0; i < (used ? 1 : NODES); i++)
+            begin(&w, &r, i);
+        if (!used) /* the plan has come */
+            wrong += exchange_early(w.x[1], step, r.mask[1]);
+        stuck += !run(&w, &r, 100000);
+        reference(&w, &r, want);
+        wrong += finish(&w, &r, want);
+    }
+    is_int((long long)stuck, 0, "early sums: every exchange ends");
+    is_int((long long)wrong, 0, "with the same bits on every node");
+    is_int((long long)waiting, 0, "refused ones keep no buffer");
+    is_int((long long)w.violations, 0, "one message at a time");
+    destroy(&w);
+}
+
 /* Bytes that each node sends: nobody more than its share. */
 static void balance(void)
 {
@@ -385,6 +436,7 @@ int main(void)
     steps(true, true);
     frozen(false);
     frozen(true);
+    early();
     balance();
     return done();
 }
