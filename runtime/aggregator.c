@@ -66,7 +66,8 @@ struct aggregator {
     uint64_t resumed; /* the step after which a checkpoint is announced */
     uint32_t request; /* of workers, to be passed on */
 
-    double life_s, end_s, hard_timeout_s;
+    struct msg end; /* kind MSG_END: the run is over */
+    double life_s, told_s, end_s, hard_timeout_s;
     bool ended, bye_sent, may_reap, finished;
 };
 
@@ -274,7 +275,6 @@ static void pump_request(struct aggregator *a)
 static void pump_life(struct aggregator *a, double now_s)
 {
     struct msg m = {.kind = MSG_LIFE, .count = node_size(a->node)};
-
     float value[DSGD_N_TELEMETRY];
 
     if (a->finished || now_s - a->life_s < LIFE_EVERY_S)
@@ -457,13 +457,9 @@ static void on_message(void *context, uint32_t node, const struct msg *m,
         a->giver.least = m->step;
         break;
     case MSG_END:
+        a->end = *m;
+        a->told_s = own_clock_s(&a->clock);
         a->hard_timeout_s = m->u.end.hard_timeout_s;
-        if (m->flags & MSG_PREEMPTED)
-            node_preempt(a->node);
-        if (m->flags & MSG_BROKEN)
-            node_break(a->node, "no worker is left");
-        else
-            node_end(a->node);
         break;
     case MSG_REAP:
         a->may_reap = true;
@@ -478,6 +474,24 @@ static void on_message(void *context, uint32_t node, const struct msg *m,
 static bool drained(struct aggregator *a)
 {
     return !a->t || a->c || a->t->ops->drained(a->t, 0);
+}
+
+/* A mean that was sent before the END may come after it: bulk messages do.  One
+ * that does not come in time is not waited for. */
+static void end_node(struct aggregator *a, double now_s)
+{
+    const struct msg *m = &a->end;
+
+    if (m->kind != MSG_END || (node_published(a->node) < m->step &&
+                               now_s - a->told_s < a->hard_timeout_s))
+        return;
+    if (m->flags & MSG_PREEMPTED)
+        node_preempt(a->node);
+    if (m->flags & MSG_BROKEN)
+        node_break(a->node, "no worker is left");
+    else
+        node_end(a->node, m->u.end.last);
+    a->end.kind = 0;
 }
 
 /* The run is over: who has not come to its end after one hard timeout is stuck,
@@ -566,6 +580,7 @@ static void *run(void *argument)
         if (a->x)
             did = exchange_pump(a->x) || did;
         did = show(a) || did;
+        end_node(a, now_s);
         pump_end(a, now_s);
         if (did) {
             nap_ns = NAP_FIRST_NS;

@@ -132,37 +132,9 @@ static void post(struct dsgd *d, enum seg_event_kind kind, uint64_t step,
     segment_post(&d->seg, d->local, &e);
 }
 
-/* The end of a run has been seen: from here on this process ends by itself.
- * Unless its helper was first: then it is as good as gone. */
-static void answer_end(struct dsgd *d)
+static bool is_running(const struct dsgd *d)
 {
-    uint32_t none = SEG_EXIT_NONE;
-    if (is_worker(d) &&
-        !atomic_compare_exchange_strong(&self(d)->exit, &none, SEG_EXIT_OWN) &&
-        none == SEG_EXIT_REAPED)
-        for (;;)
-            pause();
-}
-
-/* What every call looks at first: DSGD_OK while the run goes on. */
-static enum dsgd_err check_run(struct dsgd *d)
-{
-    switch (atomic_load(&d->seg.h->run)) {
-    case SEG_RUNNING:
-        return DSGD_OK;
-    case SEG_BROKEN:
-        answer_end(d);
-        return error_set(&d->error, DSGD_E_MPI, "the run broke off: %s",
-                         d->seg.h->broken);
-    default:
-        answer_end(d);
-        if (d->replaces && d->applied < atomic_load(&d->seg.h->published))
-            return error_set(&d->error, DSGD_E_STATE,
-                             "the run ended before worker %u, which took the "
-                             "place of one that had died, was given its state",
-                             d->rank);
-        return DSGD_END;
-    }
+    return atomic_load(&d->seg.h->run) == SEG_RUNNING;
 }
 
 /* The aggregator must know how large the state is that a node lacks. */
@@ -276,11 +248,11 @@ static enum dsgd_err wait_for_start(struct dsgd *d, uint64_t step)
 
     for (;;) {
         uint32_t bell = atomic_load(&d->seg.h->worker_bell);
+        bool running = is_running(d);
         if (may_begin(d, step))
             return DSGD_OK; /* also when the run is over: means are missing */
-        enum dsgd_err rc = check_run(d);
-        if (rc != DSGD_OK)
-            return rc;
+        if (!running)
+            return client_check_run(d);
         give_state(d);
         if (!told)
             post(d, SEG_EVENT_READY, step, 0, 0);
@@ -317,7 +289,7 @@ static bool sits_out(const struct dsgd *d, uint64_t step)
 static enum dsgd_err await_end(struct dsgd *d)
 {
     aggregator_join(d->agg);
-    return check_run(d);
+    return client_check_run(d);
 }
 
 enum dsgd_err dsgd_step_begin(struct dsgd *d, struct dsgd_step *step)
@@ -514,7 +486,7 @@ enum dsgd_err dsgd_next_mean(struct dsgd *d, struct dsgd_mean *mean)
                          "dsgd_reduce",
                          (unsigned long long)d->step);
     if (!is_worker(d)) {
-        enum dsgd_err rc = check_run(d);
+        enum dsgd_err rc = client_check_run(d);
         return rc == DSGD_OK ? DSGD_UP_TO_DATE : rc;
     }
     segment_unpin(&d->seg, d->local);
@@ -522,6 +494,7 @@ enum dsgd_err dsgd_next_mean(struct dsgd *d, struct dsgd_mean *mean)
     for (;;) {
         client_give_checkpoint(d);
         uint32_t bell = atomic_load(&d->seg.h->worker_bell);
+        bool running = is_running(d);
         enum dsgd_err rc = DSGD_BEHIND;
         uint64_t timeout_ns = UINT64_MAX;
         if (atomic_load(&d->seg.h->published) > d->applied) {
@@ -538,9 +511,8 @@ enum dsgd_err dsgd_next_mean(struct dsgd *d, struct dsgd_mean *mean)
         } else if (d->applied >= d->reduced) {
             return d->epoch_ended ? DSGD_EPOCH_END : DSGD_UP_TO_DATE;
         }
-        rc = check_run(d);
-        if (rc != DSGD_OK)
-            return rc;
+        if (!running)
+            return client_check_run(d);
         give_state(d);
         client_wait_bell(d, bell, timeout_ns);
     }
@@ -554,7 +526,7 @@ static void leave(struct dsgd *d)
     post_checksum(d);
     if (atomic_load(&d->seg.h->run) == SEG_RUNNING)
         post(d, SEG_EVENT_LEAVE, d->applied, 0, 0);
-    answer_end(d);
+    client_answer_end(d);
 }
 
 enum dsgd_err dsgd_close(struct dsgd *d)

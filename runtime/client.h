@@ -84,6 +84,13 @@ void client_sign_of_life(struct dsgd *d);
  * help with. */
 void client_wait_bell(struct dsgd *d, uint32_t seen, uint64_t timeout_ns);
 
+/* DSGD_OK while the run goes on, otherwise what to return of its end.  Does not
+ * return when it ended before this worker, which was left behind, could be given
+ * what it lacks: its process is ended for it. */
+enum dsgd_err client_check_run(struct dsgd *d);
+/* From here on this process ends by itself. */
+void client_answer_end(struct dsgd *d);
+
 /* A copy of the registered state.  False: no memory. */
 bool client_copy_state(const struct dsgd *d, struct state_copy *copy);
 /* Overwrite the registered state with that after step. */

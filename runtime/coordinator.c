@@ -68,16 +68,39 @@ static void open_step(struct coordinator *c)
         deal_open(c);
 }
 
+static void show_mean(struct coordinator *c)
+{
+    c->own_waits = false;
+    peers_shares(c, &c->peer[0]);
+    node_show(c->node, &c->own_mean, c->share);
+}
+
+/* This node sees a mean last: sending it to the others competes with its own
+ * workers, which would look slow.  A peer that is slow to take it is not waited
+ * for long. */
+static bool show_own(struct coordinator *c)
+{
+    double limit_s = .002 + 2 * c->overhead_s;
+
+    if (!c->own_waits ||
+        (c->now_s - c->published_s < limit_s && !peers_taken(c)))
+        return false;
+    show_mean(c);
+    return true;
+}
+
 static void end_run(struct coordinator *c)
 {
     const char *why = c->last ? NULL : loss_of_all(c);
 
     enter(c, PHASE_ENDING);
+    if (c->own_waits)
+        show_mean(c);
     c->broken = why != NULL;
     if (why)
         node_break(c->node, why);
     else
-        node_end(c->node);
+        node_end(c->node, c->published);
 }
 
 /* An early end does not wait for all to come to the boundary: what ended it may
@@ -293,22 +316,6 @@ static void publish(struct coordinator *c)
     peers_committed(c);
 }
 
-/* This node sees a mean last: sending it to the others competes with its own
- * workers, which would look slow.  A peer that is slow to take it is not waited
- * for long. */
-static bool show_own(struct coordinator *c)
-{
-    double limit_s = .002 + 2 * c->overhead_s;
-
-    if (!c->own_waits ||
-        (c->now_s - c->published_s < limit_s && !peers_taken(c)))
-        return false;
-    c->own_waits = false;
-    peers_shares(c, &c->peer[0]);
-    node_show(c->node, &c->own_mean, c->share);
-    return true;
-}
-
 /* Take nodes that do not deliver out of the step, and begin again without them:
  * as a star.  Returns whether the time to deliver was over. */
 static bool drop_late_nodes(struct coordinator *c)
@@ -327,7 +334,7 @@ static bool drop_late_nodes(struct coordinator *c)
         if (c->deal)
             deal_lose(c, i);
         p->contributes = false;
-        loss_node(c, i);
+        loss_node(c, i, "did not deliver its sum for one hard timeout");
     }
     c->attempt++;
     if (c->n_arrived)

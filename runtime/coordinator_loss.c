@@ -73,14 +73,13 @@ void loss_find(struct coordinator *c)
     }
 }
 
-void loss_node(struct coordinator *c, uint32_t node)
+void loss_node(struct coordinator *c, uint32_t node, const char *why)
 {
     struct peer *p = &c->peer[node];
     p->lost = true;
     for (uint32_t i = 0; i < p->n_local; i++)
         lose(c, &c->worker[p->worker[i]]);
-    log_event(c, RECORD_EVENT_NODE_LOST, -1, (int32_t)node,
-              "did not deliver its sum for one hard timeout");
+    log_event(c, RECORD_EVENT_NODE_LOST, -1, (int32_t)node, why);
 }
 
 void loss_died(struct coordinator *c, uint32_t w, uint64_t value)

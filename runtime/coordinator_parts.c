@@ -300,7 +300,9 @@ static bool find_lost(struct coordinator *c)
         if (!n->asked || c->now_s - n->asked_s <= hard_s)
             continue;
         deal_lose(c, i);
-        loss_node(c, i);
+        loss_node(c, i,
+                  "was asked for tokens and did not answer for one "
+                  "hard timeout");
         found = true;
     }
     return found;

@@ -200,7 +200,7 @@ void loss_life(struct coordinator *c, uint32_t w, double at_s);
  * many workers it takes a while to look. */
 void loss_find(struct coordinator *c);
 /* A node did not deliver. */
-void loss_node(struct coordinator *c, uint32_t node);
+void loss_node(struct coordinator *c, uint32_t node, const char *why);
 /* A worker's process has ended.
  *   value  in  of SEG_EVENT_DIED */
 void loss_died(struct coordinator *c, uint32_t w, uint64_t value);

@@ -27,7 +27,7 @@ enum msg_kind {
     MSG_SHOW = 21,   /* struct msg_share[count]: the mean is whole, and on its
                       * way to this node in pieces */
     MSG_START = 6,   /* struct msg_share[count]: step may begin */
-    MSG_END = 7,     /* the run is over */
+    MSG_END = 7,     /* the run is over, once mean `step` is published */
     MSG_REAP = 11,   /* the record is complete: end stuck processes */
     MSG_LATEST = 13, /* float[count]: latest start of step, s after its start */
     MSG_GIVE = 15,   /* send a STATE of that step or a later one */
@@ -90,6 +90,7 @@ struct msg {
         } pool;
         struct { /* END */
             double hard_timeout_s;
+            uint64_t last; /* step of the run; a node may never get its mean */
         } end;
         struct { /* STATE */
             uint64_t offset, bytes, total;

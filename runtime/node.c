@@ -446,8 +446,9 @@ void node_preempt(struct node *n)
     atomic_store(&n->seg->h->preempted, 1);
 }
 
-void node_end(struct node *n)
+void node_end(struct node *n, uint64_t last_step)
 {
+    atomic_store(&n->seg->h->last, last_step);
     atomic_store(&n->seg->h->run, SEG_ENDED);
     sys_futex_ring(&n->seg->h->worker_bell);
 }
@@ -459,35 +460,13 @@ void node_break(struct node *n, const char *why)
     sys_futex_ring(&n->seg->h->worker_bell);
 }
 
-/* User and system time of a process in clock ticks, 0 when it is gone. */
-static uint64_t process_ticks(int pid)
-{
-    char path[32], line[1024];
-    unsigned long user = 0, system = 0;
-
-    snprintf(path, sizeof path, "/proc/%d/stat", pid);
-    FILE *f = fopen(path, "re");
-    if (!f)
-        return 0;
-    size_t got = fread(line, 1, sizeof line - 1, f);
-    fclose(f);
-    line[got] = '\0';
-    char *fields = strrchr(line, ')'); /* the name may hold anything */
-    if (!fields || sscanf(fields + 1,
-                          " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu "
-                          "%lu",
-                          &user, &system) != 2)
-        return 0;
-    return user + system;
-}
-
 /* What a worker's process has used.  The aggregator's thread is no sign of life
  * of the worker in whose process it runs.
  *   last  in  what was used when it was asked before */
 static uint64_t worker_ticks(int pid, uint64_t last)
 {
     if (pid != getpid())
-        return process_ticks(pid);
+        return sys_process_ticks(pid);
     double others_s = fmax(0, sys_cpu_s() - sys_thread_cpu_s());
     uint64_t ticks = (uint64_t)(others_s * (double)sysconf(_SC_CLK_TCK));
     return ticks > last ? ticks : last; /* the two clocks are read in turn */
@@ -529,7 +508,7 @@ double node_cpu_s(struct node *n)
     for (uint32_t w = 0; w < n->seg->h->n_local; w++) {
         struct local *local = &n->local[w];
         int pid = atomic_load(&n->seg->workers[w].pid);
-        uint64_t ticks = process_ticks(pid);
+        uint64_t ticks = sys_process_ticks(pid);
         own = own || pid == getpid();
         if (ticks >= local->used_ticks)
             n->total_ticks += ticks - local->used_ticks;
@@ -577,8 +556,9 @@ uint32_t node_stuck(const struct node *n, uint8_t *stuck)
 {
     uint32_t count = 0;
     for (uint32_t w = 0; w < n->seg->h->n_local; w++) {
-        stuck[w] = atomic_load(&n->seg->workers[w].exit) == SEG_EXIT_NONE;
-        count += stuck[w];
+        uint32_t how = atomic_load(&n->seg->workers[w].exit);
+        stuck[w] = how == SEG_EXIT_NONE || how == SEG_EXIT_BEHIND;
+        count += how == SEG_EXIT_NONE;
     }
     return count;
 }
@@ -586,10 +566,13 @@ uint32_t node_stuck(const struct node *n, uint8_t *stuck)
 void node_reap(struct node *n, uint32_t w)
 {
     struct seg_worker *worker = &n->seg->workers[w];
-    uint32_t none = SEG_EXIT_NONE;
+    uint32_t how = atomic_load(&worker->exit);
 
-    if (!atomic_compare_exchange_strong(&worker->exit, &none, SEG_EXIT_REAPED))
-        return;
+    do {
+        if (how != SEG_EXIT_NONE && how != SEG_EXIT_BEHIND)
+            return;
+    } while (
+        !atomic_compare_exchange_weak(&worker->exit, &how, SEG_EXIT_REAPED));
     int pid = atomic_load(&worker->pid);
     sys_futex_ring(&worker->reap);
     if (pid > 0 && pid != getpid())

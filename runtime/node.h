@@ -121,7 +121,7 @@ uint32_t node_request(struct node *n);
 
 /* The end that comes is early, at a checkpoint. */
 void node_preempt(struct node *n);
-void node_end(struct node *n);
+void node_end(struct node *n, uint64_t last_step);
 void node_break(struct node *n, const char *why);
 
 /* Seconds since each worker's last sign of life, [n_local].  The processor time

@@ -331,7 +331,7 @@ static bool pump_bulk(struct coordinator *c, uint32_t node)
 static bool pump_end(struct coordinator *c, uint32_t node)
 {
     struct peer *p = &c->peer[node];
-    struct msg m = {.kind = MSG_END};
+    struct msg m = {.kind = MSG_END, .step = p->sent};
     struct seg_mean about;
     bool all_sent =
         p->sent == c->published || !node_mean(c->node, p->sent + 1, &about);
@@ -339,6 +339,7 @@ static bool pump_end(struct coordinator *c, uint32_t node)
     if (c->phase >= PHASE_ENDING && !p->end_sent && all_sent &&
         p->state.copy.fd < 0) {
         m.u.end.hard_timeout_s = coordinator_hard_timeout_s(c);
+        m.u.end.last = c->published;
         m.flags = c->broken ? MSG_BROKEN : 0;
         if (c->preempted)
             m.flags |= MSG_PREEMPTED;

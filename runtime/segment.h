@@ -44,7 +44,9 @@ enum seg_exit {
     SEG_EXIT_NONE = 0,
     SEG_EXIT_OWN = 1,
     SEG_EXIT_REAPED = 2,
-    SEG_EXIT_DIED = 3 /* before its time; see segment_bury */
+    SEG_EXIT_DIED = 3,  /* before its time; see segment_bury */
+    SEG_EXIT_BEHIND = 4 /* lacks means of a run that has ended: waits for
+                           REAPED */
 };
 
 enum seg_event_kind {
@@ -159,6 +161,7 @@ struct seg_header {
     alignas(64) _Atomic uint64_t published; /* last step in the ring */
     _Atomic uint64_t started;               /* last step that may begin */
     _Atomic uint32_t run;                   /* enum seg_run */
+    _Atomic uint64_t last; /* step of the run, set before it has ended */
     _Atomic uint64_t progress_steps, progress_samples, progress_ns;
     _Atomic uint64_t state_bytes;             /* registered by its workers */
     alignas(64) _Atomic uint32_t worker_bell; /* futex */

@@ -31,6 +31,9 @@ void sys_futex_ring(_Atomic uint32_t *word);
 /* Add one to *word and wake at most n that wait on it. */
 void sys_futex_ring_some(_Atomic uint32_t *word, int n);
 
+/* User and system time of a process in clock ticks, 0 when it is gone. */
+uint64_t sys_process_ticks(int pid);
+
 /* A clock that stands still while its owner does: a process that was stopped
  * or frozen must not hold its own absence against the others.  Call
  * own_clock_s at least every OWN_CLOCK_GAP_S / 2 while running. */

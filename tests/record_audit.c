@@ -3,23 +3,27 @@
  *     steps S epochs E carried C parts P doubled D missing M wrong W differ R
  *         cuts L share F
  *
- * carried and parts count gradients, and ranges of shared work; doubled and missing are samples of an
- * epoch that contributed more than once, and never (of epochs that ended);
- * wrong are steps whose samples are not the sum of their parts; differ are
- * steps after which replicas were not the same; L is the longest row of steps in
- * which a worker was given samples and gave none, F the largest share of such
- * steps, in per cent.  0 when the record can be read,
- * whatever it says. */
+ * Of several records, each run went on from a checkpoint of an earlier one:
+ * what it did is counted up to the step that a later one went on from.
+ * carried and parts count gradients, and ranges of shared work; doubled and
+ * missing are samples of an epoch that contributed more than once, and never
+ * (of epochs that ended); wrong are steps whose samples are not the sum of
+ * their parts, and steps that are not there; differ are steps after which
+ * replicas were not the same; L is the longest row of steps in which a worker
+ * was given samples and gave none, F the largest share of such steps, in per
+ * cent.  0 when the records can be read, whatever they say. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "error.h"
 #include "record_read.h"
 
 struct audit {
     struct record_read *r;
     uint64_t n_samples;
+    uint32_t n_workers;
     uint8_t *times; /* [n_samples] of this epoch */
     uint64_t *part; /* [n_workers] samples of a contributor; UINT64_MAX: all */
     struct cuts {
@@ -29,6 +33,8 @@ struct audit {
     uint64_t longest;
     struct record_contribution next;
     bool has_next;
+    uint64_t last;   /* step that counts */
+    uint64_t before; /* the step before */
     uint64_t steps, epochs, carried, parts, doubled, missing, wrong, differ;
     struct dsgd_error err;
 };
@@ -126,6 +132,11 @@ static enum dsgd_err read_steps(struct audit *a)
 
     while (rc == DSGD_OK &&
            (rc = record_read_step(a->r, &step, &a->err)) == DSGD_OK) {
+        if (step.step > a->last)
+            break;
+        a->wrong += step.step != a->before + 1;
+        a->before = step.step;
+        a->steps++;
         for (uint32_t w = 0; w < n; w++)
             a->part[w] = UINT64_MAX;
         uint64_t samples = take_contributions(a, &step, &rc);
@@ -139,7 +150,6 @@ static enum dsgd_err read_steps(struct audit *a)
         }
         count_cuts(a, &step, n);
         a->wrong += samples != step.samples;
-        a->steps++;
         if (step.epoch_end)
             end_epoch(a);
     }
@@ -164,36 +174,84 @@ static enum dsgd_err read_checksums(struct audit *a)
     return rc == DSGD_END ? DSGD_OK : rc;
 }
 
+/* Open a record; the first one says how many samples and workers there are. */
+static enum dsgd_err open_record(struct audit *a, const char *path)
+{
+    enum dsgd_err rc = record_read_open(path, &a->r, &a->err);
+
+    if (rc != DSGD_OK)
+        return rc;
+    const struct record_job *job = &record_read_facts(a->r)->job;
+    if (!a->times) {
+        a->n_samples = job->n_samples;
+        a->n_workers = job->n_workers;
+        a->before = record_read_facts(a->r)->resumed_step;
+        a->times = calloc(a->n_samples + 1, 1);
+        a->part = calloc(a->n_workers, sizeof *a->part);
+        a->cuts = calloc(a->n_workers, sizeof *a->cuts);
+    }
+    if (!a->times || !a->part || !a->cuts)
+        return error_set(&a->err, DSGD_E_NOMEM, "no memory");
+    if (job->n_samples != a->n_samples || job->n_workers != a->n_workers)
+        return error_set(&a->err, DSGD_E_RANGE, "%s: of another run", path);
+    return DSGD_OK;
+}
+
+/* Nothing that a run did after the step that a later one went on from counts.
+ */
+static enum dsgd_err find_last(struct audit *a, int n, char **path)
+{
+    enum dsgd_err rc = DSGD_OK;
+
+    a->last = UINT64_MAX;
+    for (int i = 0; i < n && rc == DSGD_OK; i++) {
+        rc = record_read_open(path[i], &a->r, &a->err);
+        if (rc != DSGD_OK)
+            break;
+        uint64_t resumed = record_read_facts(a->r)->resumed_step;
+        a->last = resumed < a->last ? resumed : a->last;
+        record_read_close(a->r);
+        a->r = NULL;
+    }
+    return rc;
+}
+
+static enum dsgd_err audit(struct audit *a, int n, char **path)
+{
+    enum dsgd_err rc = DSGD_OK;
+
+    for (int i = 0; i < n && rc == DSGD_OK; i++) {
+        rc = find_last(a, n - i - 1, path + i + 1);
+        if (rc == DSGD_OK)
+            rc = open_record(a, path[i]);
+        if (rc == DSGD_OK)
+            rc = read_steps(a);
+        if (rc == DSGD_OK)
+            rc = read_checksums(a);
+        record_read_close(a->r);
+        a->r = NULL;
+    }
+    return rc;
+}
+
 int main(int argc, char **argv)
 {
     struct audit a = {0};
-    uint32_t n = 0;
 
-    if (argc != 2) {
-        fprintf(stderr, "usage: record_audit FILE\n");
+    if (argc < 2) {
+        fprintf(stderr, "usage: record_audit FILE...\n");
         return DSGD_E_USAGE;
     }
-    enum dsgd_err rc = record_read_open(argv[1], &a.r, &a.err);
-    if (rc == DSGD_OK) {
-        a.n_samples = record_read_facts(a.r)->job.n_samples;
-        a.times = calloc(a.n_samples + 1, 1);
-        n = record_read_facts(a.r)->job.n_workers;
-        a.part = calloc(n, sizeof *a.part);
-        a.cuts = calloc(n, sizeof *a.cuts);
-        rc = a.times && a.part && a.cuts ? read_steps(&a) : DSGD_E_NOMEM;
-    }
-    if (rc == DSGD_OK)
-        rc = read_checksums(&a);
+    enum dsgd_err rc = audit(&a, argc - 1, argv + 1);
     if (rc == DSGD_OK)
         printf("steps %" PRIu64 " epochs %" PRIu64 " carried %" PRIu64
                " parts %" PRIu64 " doubled %" PRIu64 " missing %" PRIu64
                " wrong %" PRIu64 " differ %" PRIu64 " cuts %" PRIu64
                " share %.1f\n",
                a.steps, a.epochs, a.carried, a.parts, a.doubled, a.missing,
-               a.wrong, a.differ, a.longest, largest_share(&a, n));
+               a.wrong, a.differ, a.longest, largest_share(&a, a.n_workers));
     else
         fprintf(stderr, "record_audit: %s\n", a.err.text);
-    record_read_close(a.r);
     free(a.times);
     free(a.part);
     free(a.cuts);

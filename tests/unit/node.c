@@ -1,7 +1,9 @@
 /* The aggregator's hands on a segment: who is asked for its state, what a step
  * begins with, and what counts as a sign of life. */
 #include <pthread.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -147,9 +149,52 @@ static void test_over(void)
     bool came = pthread_timedjoin_np(thread, &failed, &limit) == 0;
     ok(came && !failed, "and sits it out when it is over before it began");
     if (!came) {
-        node_end(node);
+        node_end(node, 0);
         pthread_join(thread, NULL);
     }
+    client_destroy(d);
+    end();
+}
+
+/* Mean 6 has not come when the run ends with step 7: whoever waits for it has no
+ * replica, and is named and ended like one that is stuck, at once. */
+static void test_left_behind(void)
+{
+    struct dsgd_options opt = {.grad_elems = FLOATS};
+    struct segment own;
+    struct dsgd *d = NULL;
+    char name[SEGMENT_NAME];
+    uint8_t stuck = 0;
+
+    ok(segment_create(1, FLOATS, 1, 0, &own, name, NULL) == DSGD_OK &&
+           segment_attach(name, &seg, NULL) == DSGD_OK &&
+           node_create(&seg, &node, NULL) == DSGD_OK &&
+           client_create(&opt, &own, 0, NULL, &d, NULL) == DSGD_OK,
+       "a worker");
+    segment_unlink(name);
+    node_jump(node, 5);
+    d->applied = 5;
+    pid_t child = fork();
+    if (child == 0) {
+        begin_step(d);
+        _exit(1);
+    }
+    struct msg_event e;
+    for (int i = 0; i < 10000 && !node_event(node, &e); i++)
+        usleep(1000);
+    is_int(node_stuck(node, &stuck), 1, "is waited for at the end");
+    node_end(node, 7);
+    for (int i = 0; i < 10000 && node_stuck(node, &stuck); i++)
+        usleep(1000);
+    is_int(node_stuck(node, &stuck), 0,
+           "but not when it lacks means that do not come");
+    is_int(stuck, 1, "it is stuck all the same");
+    ok(waitpid(child, NULL, WNOHANG) == 0, "and does not go on");
+    node_reap(node, 0);
+    is_int(atomic_load(&seg.workers[0].exit), SEG_EXIT_REAPED,
+           "its helper ends it");
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
     client_destroy(d);
     end();
 }
@@ -275,6 +320,7 @@ int main(void)
     test_hole();
     test_pinned();
     test_over();
+    test_left_behind();
     test_start();
     test_stop();
     test_life();

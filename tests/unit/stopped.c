@@ -304,8 +304,7 @@ static struct trial make_trial(uint64_t seed)
     return t;
 }
 
-/* Somebody has seen all of it, once; who has seen as many means, has seen the
- * same. */
+/* Whoever came to the end has seen all of it, once, and the same. */
 static bool check_results(const struct trial *t, const struct shared *shared,
                           char *what, size_t size)
 {
@@ -331,6 +330,12 @@ static bool check_results(const struct trial *t, const struct shared *shared,
     }
     for (uint32_t w = 0; w < t->n; w++) {
         const struct result *r = &shared->result[w];
+        if (r->ended && r->rc == DSGD_END && r->applied < best->applied) {
+            snprintf(what, size, "%u ended with step %llu of %llu", w,
+                     (unsigned long long)r->applied,
+                     (unsigned long long)best->applied);
+            return false;
+        }
         if (r->ended && r->applied == best->applied &&
             memcmp(r->used, best->used, sizeof r->used)) {
             snprintf(what, size, "the replica of %u differs", w);
