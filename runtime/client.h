@@ -16,6 +16,8 @@
 /* A step in parts: see dsgd_claim. */
 struct client_work {
     bool shared;
+    bool deposits;     /* the program gives its own share in parts */
+    bool counts;       /* … and what it has given when a step closes counts */
     uint64_t per_part; /* samples, of the worker's own share */
     uint64_t step;     /* of what follows */
     uint64_t given;    /* samples deposited of its own share */
@@ -90,6 +92,10 @@ void client_wait_bell(struct dsgd *d, uint32_t seen, uint64_t timeout_ns);
 enum dsgd_err client_check_run(struct dsgd *d);
 /* From here on this process ends by itself. */
 void client_answer_end(struct dsgd *d);
+
+/* dsgd_reduce, also for a step in parts. */
+enum dsgd_err client_commit(struct dsgd *d, const float *grad, size_t n,
+                            uint64_t samples);
 
 /* A copy of the registered state.  False: no memory. */
 bool client_copy_state(const struct dsgd *d, struct state_copy *copy);

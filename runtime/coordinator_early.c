@@ -4,15 +4,17 @@
  * They are used when the step is closed with the gradients of all workers and
  * nothing else.  A node has summed just these then: it sums what its workers
  * have given once all of them have, and says so in the same order.  In any other
- * case, and in any attempt but the first, the sums are asked for with CLOSE. */
+ * case, and in any attempt but the first, the sums are asked for with CLOSE.  Where
+ * what workers have deposited counts, all may have given without a commit. */
 #include "coordinator_priv.h"
+#include "launch.h"
 
 void early_create(struct coordinator *c, enum cutoff_mode mode)
 {
     size_t bytes = node_grad_elems(c->node) * sizeof(float);
 
     c->early.able =
-        c->exchange && !c->deal &&
+        c->exchange && !c->deal && !launch_deposits(&c->opt) &&
         (mode == CUTOFF_FULL || mode == CUTOFF_DRY) &&
         (c->n_nodes < PEERS_SPREAD_NODES || bytes < c->opt.spread_bytes);
 }
