@@ -34,7 +34,7 @@ enum msg_kind {
     MSG_POOL = 22,   /* struct msg_range[count]: parts to compute, node_pool */
     MSG_TOKENS = 23, /* samples more that may be accepted, node_tokens */
     MSG_REVOKE = 24, /* … that may not, node_revoke */
-    MSG_KNOWN = 26,  /* uint32_t[count]: deposits of each worker, parts_known */
+    MSG_KNOWN = 28,  /* uint32_t[count]: deposits of each worker, parts_known */
     /* node to coordinator, control */
     MSG_RETURN = 25, /* the answer to REVOKE, after all that was accepted */
     /* coordinator to node, bulk */

@@ -62,7 +62,7 @@ enum seg_event_kind {
     SEG_EVENT_PART = 9,     /* offers part `entry` of step `step`: samples */
     SEG_EVENT_WAITS = 10,   /* to the coordinator alone: an offer waits for
                                tokens */
-    SEG_EVENT_DEPOSIT = 11  /* has given a part of its own share of `step` */
+    SEG_EVENT_DEPOSIT = 13  /* has given a part of its own share of `step` */
 };
 
 /* The value of DIED: a status of wait(2), and these. */
