@@ -433,6 +433,7 @@ static void on_message(void *context, uint32_t node, const struct msg *m,
     case MSG_POOL:
     case MSG_TOKENS:
     case MSG_REVOKE:
+    case MSG_KNOWN:
         node_message(a->node, m, body, bytes);
         break;
     case MSG_LATEST:

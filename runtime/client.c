@@ -55,6 +55,8 @@ enum dsgd_err client_create(const struct dsgd_options *opt,
     d->grad_elems = opt->grad_elems;
     d->sampler = opt->sampler;
     d->work.shared = opt->work == DSGD_WORK_SHARED;
+    d->work.deposits = opt->deposits && opt->sampler == DSGD_SAMPLER_RANGES;
+    d->work.counts = launch_deposits(opt);
     d->work.per_part = launch_part(opt);
     d->copy.fd = d->checkpoint.fd = -1;
     d->has_checkpoints = *opt->checkpoint_dir != '\0';
@@ -422,8 +424,6 @@ static bool is_wanted(const struct dsgd *d)
 enum dsgd_err dsgd_reduce(struct dsgd *d, const float *grad, size_t n,
                           uint64_t samples)
 {
-    float *slot = dsgd_grad_buffer(d);
-
     if (!d->step)
         return error_set(&d->error, DSGD_E_STATE,
                          "dsgd_reduce: no step was begun");
@@ -432,6 +432,18 @@ enum dsgd_err dsgd_reduce(struct dsgd *d, const float *grad, size_t n,
                          "dsgd_reduce: the run shares its work, which the "
                          "program must ask for with dsgd_claim: run it with "
                          "--dsgd-work=own");
+    if (d->work.deposits)
+        return error_set(&d->error, DSGD_E_STATE,
+                         "dsgd_reduce: opt.deposits says that the program "
+                         "gives its parts with dsgd_deposit");
+    return client_commit(d, grad, n, samples);
+}
+
+enum dsgd_err client_commit(struct dsgd *d, const float *grad, size_t n,
+                            uint64_t samples)
+{
+    float *slot = dsgd_grad_buffer(d);
+
     if (n != d->grad_elems)
         return error_set(&d->error, DSGD_E_RANGE,
                          "dsgd_reduce: %zu floats, and the run was opened with "

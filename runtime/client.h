@@ -16,6 +16,8 @@
 /* A step in parts: see dsgd_claim. */
 struct client_work {
     bool shared;
+    bool deposits;     /* the program gives its own share in parts */
+    bool counts;       /* … and what it has given when a step closes counts */
     uint64_t per_part; /* samples, of the worker's own share */
     uint64_t step;     /* of what follows */
     uint64_t given;    /* samples deposited of its own share */
@@ -83,6 +85,10 @@ void client_sign_of_life(struct dsgd *d);
 /* Sleep until the bell rings or timeout_ns has passed, unless there is a sum to
  * help with. */
 void client_wait_bell(struct dsgd *d, uint32_t seen, uint64_t timeout_ns);
+
+/* dsgd_reduce, also for a step in parts. */
+enum dsgd_err client_commit(struct dsgd *d, const float *grad, size_t n,
+                            uint64_t samples);
 
 /* A copy of the registered state.  False: no memory. */
 bool client_copy_state(const struct dsgd *d, struct state_copy *copy);

@@ -9,7 +9,7 @@
 /* A worker that waits says so often: it is not the one that holds the step up. */
 #define LIFE_EVERY_NS UINT64_C(200000000)
 
-static const struct seg_worker *self(const struct dsgd *d)
+static struct seg_worker *self(const struct dsgd *d)
 {
     return &d->seg.workers[d->local];
 }
@@ -102,7 +102,8 @@ static bool is_decided(const struct dsgd *d)
            word == SEGMENT_POOL_WORD(d->step, d->work.offers);
 }
 
-static void offer(struct dsgd *d, const float *grad, size_t n)
+/* What was given before and this, in the buffer that does not hold the former. */
+static void add(struct dsgd *d, const float *grad, size_t n)
 {
     struct client_work *work = &d->work;
     uint32_t buf = work->offers ? !work->buf : 0;
@@ -115,29 +116,65 @@ static void offer(struct dsgd *d, const float *grad, size_t n)
         memcpy(to, grad, n * sizeof *to);
     work->buf = buf;
     work->offers++;
-    struct seg_event e = {.kind = SEG_EVENT_PART,
+}
+
+static void tell(struct dsgd *d, enum seg_event_kind kind, uint64_t value,
+                 uint32_t entry, float fraction)
+{
+    struct seg_event e = {.kind = kind,
+                          .fraction = fraction,
                           .step = d->step,
                           .at_ns = sys_now_ns(),
-                          .value = work->part.n_samples,
-                          .buf = buf,
-                          .entry = work->entry};
-    e.fraction = (float)((double)(e.at_ns - work->claim_ns) * 1e-9);
+                          .value = value,
+                          .buf = d->work.buf,
+                          .entry = entry};
+
     client_sign_of_life(d);
     segment_post(&d->seg, d->local, &e);
 }
 
-static enum dsgd_err deposit_shared(struct dsgd *d, const float *grad, size_t n)
+/* Sleep until the other buffer is free.  False: the step is over. */
+static bool await_decision(struct dsgd *d)
 {
+    bool over, decided;
+
     for (;;) {
+        atomic_store(&self(d)->waits, !is_decided(d));
         uint32_t bell = atomic_load(&d->seg.h->worker_bell);
-        if (is_over(d))
-            return hand_over(d);
-        if (is_decided(d))
+        over = is_over(d);
+        decided = is_decided(d);
+        if (over || decided)
             break;
         doze(d, bell);
     }
-    offer(d, grad, n);
+    atomic_store(&self(d)->waits, 0);
+    return !over;
+}
+
+static enum dsgd_err deposit_shared(struct dsgd *d, const float *grad, size_t n)
+{
+    struct client_work *work = &d->work;
+
+    if (!await_decision(d))
+        return hand_over(d);
+    add(d, grad, n);
+    double part_s = (double)(sys_now_ns() - work->claim_ns) * 1e-9;
+    tell(d, SEG_EVENT_PART, work->part.n_samples, work->entry, (float)part_s);
     return DSGD_OK;
+}
+
+static float of_share(const struct dsgd *d, uint64_t samples)
+{
+    return d->share ? (float)((double)samples / (double)d->share) : 0;
+}
+
+/* The step is over.  How much was computed of the share, what did not come in
+ * time too, says how long all of it would have taken. */
+static enum dsgd_err leave_share(struct dsgd *d, uint64_t computed)
+{
+    if (!d->stale)
+        tell(d, SEG_EVENT_COMMIT, 0, 0, of_share(d, computed));
+    return hand_over(d);
 }
 
 /* The next part of the worker's own share, until it is done or abandoned. */
@@ -147,8 +184,10 @@ static enum dsgd_err claim_own(struct dsgd *d)
     uint64_t left = d->share - work->given;
 
     if (!left || dsgd_poll(d, work->given, d->share) == DSGD_ABANDON) {
+        if (work->counts)
+            return leave_share(d, work->given);
         enum dsgd_err rc =
-            dsgd_reduce(d, dsgd_grad_buffer(d), d->grad_elems, work->given);
+            client_commit(d, dsgd_grad_buffer(d), d->grad_elems, work->given);
         return rc == DSGD_OK ? DSGD_ABANDON : rc;
     }
     work->part.first_sample = d->first_sample + work->given;
@@ -156,6 +195,7 @@ static enum dsgd_err claim_own(struct dsgd *d)
     return DSGD_OK;
 }
 
+/* All parts together, once the last is there. */
 static enum dsgd_err deposit_own(struct dsgd *d, const float *grad, size_t n)
 {
     struct client_work *work = &d->work;
@@ -167,7 +207,28 @@ static enum dsgd_err deposit_own(struct dsgd *d, const float *grad, size_t n)
         memcpy(to, grad, n * sizeof *to);
     work->given += work->part.n_samples;
     return work->given < d->share ? DSGD_OK
-                                  : dsgd_reduce(d, to, n, work->given);
+                                  : client_commit(d, to, n, work->given);
+}
+
+/* Each part counts from now on. */
+static enum dsgd_err deposit_counted(struct dsgd *d, const float *grad,
+                                     size_t n)
+{
+    struct client_work *work = &d->work;
+    uint64_t given = work->given + work->part.n_samples;
+
+    if (!await_decision(d))
+        return leave_share(d, given);
+    add(d, grad, n);
+    work->given = given;
+    if (given < d->share) {
+        tell(d, SEG_EVENT_DEPOSIT, (uint64_t)work->offers << 32 | given, 0,
+             of_share(d, given));
+        return DSGD_OK;
+    }
+    tell(d, SEG_EVENT_COMMIT, given, 0, 1);
+    hand_over(d);
+    return DSGD_OK;
 }
 
 enum dsgd_err dsgd_claim(struct dsgd *d, struct dsgd_part *part)
@@ -217,5 +278,7 @@ enum dsgd_err dsgd_deposit(struct dsgd *d, const float *grad, size_t n,
                          (unsigned long long)samples,
                          (unsigned long long)work->part.n_samples);
     work->claimed = false;
-    return work->shared ? deposit_shared(d, grad, n) : deposit_own(d, grad, n);
+    if (work->shared)
+        return deposit_shared(d, grad, n);
+    return work->counts ? deposit_counted(d, grad, n) : deposit_own(d, grad, n);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "coordinator_checkpoint.h"
+#include "coordinator_deposits.h"
 #include "coordinator_dynamic.h"
 #include "coordinator_late.h"
 #include "coordinator_parts.h"
@@ -16,6 +17,12 @@ static void enter(struct coordinator *c, enum phase phase)
     c->phase_s = c->now_s;
 }
 
+/* It was in time for the step before, with all of its share. */
+static bool was_done(const struct worker *worker)
+{
+    return worker->arrived && !worker->cut_short;
+}
+
 /* Ranges for the open step; who gets none is not expected to contribute. */
 static void assign(struct coordinator *c)
 {
@@ -23,7 +30,7 @@ static void assign(struct coordinator *c)
 
     for (uint32_t w = 0; w < c->n_workers; w++) {
         able[w] = loss_alive(&c->worker[w]);
-        prefer[w] = c->worker[w].arrived;
+        prefer[w] = was_done(&c->worker[w]);
     }
     if (c->replay)
         replay_assign(c, c->range);
@@ -33,9 +40,9 @@ static void assign(struct coordinator *c)
         c->whole = sampler_assign(c->sampler, able, prefer, c->range);
     for (uint32_t w = 0; w < c->n_workers; w++) {
         struct worker *worker = &c->worker[w];
-        if (!worker->working || worker->arrived)
+        worker->fresh = !worker->working || was_done(worker);
+        if (worker->fresh)
             worker->owes_s = c->now_s;
-        worker->fresh = !worker->working || worker->arrived;
         worker->range = c->range[w];
         worker->working = c->deal ? able[w] : worker->range.count > 0;
         worker->waited_for =
@@ -51,6 +58,7 @@ static void assign(struct coordinator *c)
 static void open_step(struct coordinator *c)
 {
     assign(c);
+    deposits_open(c);
     c->n_working = c->n_settled = 0;
     for (uint32_t w = 0; w < c->n_workers; w++) {
         c->flag_a[w] = c->worker[w].working;
@@ -121,14 +129,21 @@ static bool tick_boundary(struct coordinator *c)
     return true;
 }
 
+/* The open step has something to sum. */
+static bool anything(const struct coordinator *c)
+{
+    return c->n_arrived || deposits_samples(c);
+}
+
 /* Nothing has happened that the open step could close upon. */
 static bool goes_on(const struct coordinator *c)
 {
     if (c->n_settled >= c->n_working)
         return false;
-    if (!c->n_arrived || !c->whole)
+    if (!anything(c) || !c->whole)
         return true;
-    return c->dyn ? coordinator_next_s(c) > c->now_s : c->n_arrived < c->target;
+    return c->dyn ? coordinator_next_s(c) > c->now_s
+                  : !deposits_reach(c, c->target);
 }
 
 static bool should_close(struct coordinator *c)
@@ -147,12 +162,12 @@ static bool should_close(struct coordinator *c)
             return false;
     }
     if (!owing)
-        return c->n_arrived || idle;
-    if (!c->n_arrived)
+        return anything(c) || idle;
+    if (!anything(c))
         return false;
     if (c->dyn)
         return c->whole && dyn_close(c);
-    return c->whole && c->n_arrived >= c->target;
+    return c->whole && deposits_reach(c, c->target);
 }
 
 /* With nobody left who could contribute there is nothing to wait for. */
@@ -167,6 +182,7 @@ static bool all_left(const struct coordinator *c)
 
 static void begin_close(struct coordinator *c)
 {
+    deposits_take(c);
     for (uint32_t i = 0; i < c->n_nodes; i++) {
         struct peer *p = &c->peer[i];
         p->contributes = false;
@@ -188,13 +204,13 @@ static void begin_close(struct coordinator *c)
 static bool tick_open(struct coordinator *c)
 {
     loss_find(c);
-    if (!c->n_arrived && (all_left(c) || loss_of_all(c))) {
+    if (!anything(c) && (all_left(c) || loss_of_all(c))) {
         end_run(c);
         return true;
     }
     bool did = c->deal ? deal_tick(c) : dyn_pump(c);
     if (!(c->deal ? deal_done(c) : should_close(c)))
-        return did;
+        return deposits_tell(c) || did;
     begin_close(c);
     return true;
 }
@@ -242,7 +258,7 @@ static void enter_boundary(struct coordinator *c)
 {
     for (uint32_t w = 0; w < c->n_workers; w++) {
         struct worker *worker = &c->worker[w];
-        if (!worker->working || worker->arrived)
+        if (!worker->working || was_done(worker))
             worker->owes_s = c->now_s;
     }
     enter(c, PHASE_BOUNDARY);
@@ -341,8 +357,8 @@ static void reopen(struct coordinator *c)
     exchange_drop(c->exchange);
     for (uint32_t i = 1; i < c->n_nodes; i++)
         c->peer[i].contributes = false;
-    late_reopen(c);
     enter(c, PHASE_OPEN);
+    late_reopen(c);
 }
 
 static bool tick_closing(struct coordinator *c)
@@ -454,12 +470,17 @@ static void on_commit(struct coordinator *c, uint32_t w,
             log_late(c, w, e);
         return;
     }
+    if (!e->value && worker->deposited) {
+        deposits_finish(c, w);
+        return;
+    }
     if (!e->value) { /* nothing to give: not waited for */
         worker->working = false;
         c->n_settled++;
         dyn_leave(c, w);
         return;
     }
+    deposits_arrived(c, worker);
     worker->arrived = true;
     worker->samples = late_count(c, &worker->range, e->value);
     worker->buf = e->buf;
@@ -495,6 +516,9 @@ static void on_event(struct coordinator *c, uint32_t w,
         loss_back(c, w);
         if (c->deal)
             deal_event(c, w, e);
+        break;
+    case SEG_EVENT_DEPOSIT:
+        deposits_event(c, w, e);
         break;
     case SEG_EVENT_COMMIT:
         on_commit(c, w, e);
@@ -557,31 +581,4 @@ void coordinator_life(struct coordinator *c, uint32_t node,
     }
     for (uint32_t i = 0; i < p->n_local && i < m->count; i++)
         loss_life(c, p->worker[i], now_s - silent_s[i]);
-}
-
-void coordinator_bye(struct coordinator *c, uint32_t node, const uint8_t *stuck)
-{
-    struct peer *p = &c->peer[node];
-    for (uint32_t i = 0; i < p->n_local; i++)
-        c->worker[p->worker[i]].stuck = stuck[i];
-    p->bye = true;
-}
-
-void coordinator_done(struct coordinator *c, uint32_t node)
-{
-    c->peer[node].done = true;
-}
-
-bool coordinator_may_reap(const struct coordinator *c)
-{
-    return c->phase == PHASE_REAPING;
-}
-
-bool coordinator_finished(const struct coordinator *c)
-{
-    for (uint32_t i = 1; i < c->n_nodes; i++) {
-        if (!c->peer[i].done)
-            return false;
-    }
-    return c->phase == PHASE_REAPING;
 }

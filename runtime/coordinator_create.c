@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "coordinator_checkpoint.h"
+#include "coordinator_deposits.h"
 #include "coordinator_dynamic.h"
 #include "coordinator_parts.h"
 #include "coordinator_priv.h"
@@ -39,6 +40,7 @@ void coordinator_destroy(struct coordinator *c)
     free(c->row_count);
     dyn_free(c);
     deal_free(c);
+    deposits_free(c);
     cutoff_destroy(c->cutoff);
     sampler_destroy(c->sampler);
     free(c);
@@ -110,6 +112,8 @@ enum dsgd_err coordinator_create(const struct coordinator_config *config,
     enum dsgd_err rc =
         cutoff_create(config->cutoff, c->n_workers, c->opt.min_contributors, 0,
                       &c->cutoff, err);
+    if (rc == DSGD_OK)
+        rc = deposits_create(c, err);
     if (rc == DSGD_OK)
         rc = dyn_create(c, config, err);
     if (rc == DSGD_OK)

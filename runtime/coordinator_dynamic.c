@@ -8,21 +8,30 @@
 #include "coordinator_parts.h"
 #include "dynamic.h"
 #include "error.h"
+#include "launch.h"
 
 /* Predicting waits for this part of a median duration: no step is closed
  * before. */
 #define PUT_OFF .25
 
+/* Of so many units at most the model is asked to think live. */
+#define MOST_UNITS 4096
+
 /* A node's load goes into the record so often. */
 #define RECORD_LOAD_S 2.0
 
+/* Where shares are deposited in parts the model's workers are units: the k-th
+ * of a worker is the first k of n_units equal pieces of its batch, which start
+ * with it and take k times as long as one. */
 struct dyn {
     struct dynamic *d;
     const struct timing_model *model;
     size_t n_features;
-    int *feature;    /* [n_features] index in the node's telemetry, -1 */
-    uint32_t *index; /* [n_workers] of a worker in the model's order */
-    uint8_t *part;   /* [n_workers], in the model's order as the next two */
+    uint32_t n_units; /* of a worker */
+    int *feature;     /* [n_features] index in the node's telemetry, -1 */
+    uint32_t *index;  /* [n_workers] of its first unit in the model's order */
+    uint32_t *done;   /* [n_workers] units that have arrived */
+    uint8_t *part;    /* [n_workers][n_units] in that order, as the next two */
     float *log_s;
     uint8_t *status;
     float *telemetry; /* [n_nodes][n_features] */
@@ -51,6 +60,7 @@ void dyn_free(struct coordinator *c)
     dynamic_free(y->d);
     free(y->feature);
     free(y->index);
+    free(y->done);
     free(y->part);
     free(y->log_s);
     free(y->status);
@@ -63,18 +73,19 @@ void dyn_free(struct coordinator *c)
 
 static bool allocate(struct coordinator *c, struct dyn *y)
 {
-    size_t n = c->n_workers, nodes = c->n_nodes;
+    size_t n = c->n_workers, nodes = c->n_nodes, units = n * y->n_units;
 
     y->feature = calloc(y->n_features + 1, sizeof *y->feature);
     y->index = calloc(n, sizeof *y->index);
-    y->part = calloc(n, sizeof *y->part);
-    y->log_s = calloc(n, sizeof *y->log_s);
-    y->status = calloc(n, sizeof *y->status);
+    y->done = calloc(n, sizeof *y->done);
+    y->part = calloc(units, sizeof *y->part);
+    y->log_s = calloc(units, sizeof *y->log_s);
+    y->status = calloc(units, sizeof *y->status);
     y->latest_s = calloc(n, sizeof *y->latest_s);
     y->telemetry = calloc(nodes * (y->n_features + 1), sizeof *y->telemetry);
     y->value = calloc(nodes * DSGD_N_TELEMETRY, sizeof *y->value);
-    return y->latest_s && y->feature && y->index && y->part && y->log_s &&
-           y->status && y->telemetry && y->value;
+    return y->latest_s && y->feature && y->index && y->done && y->part &&
+           y->log_s && y->status && y->telemetry && y->value;
 }
 
 /* Which of a node's features the model reads. */
@@ -94,15 +105,40 @@ static void map_features(struct dyn *y)
 /* The model wants the workers of a node side by side. */
 static uint32_t *order_workers(struct coordinator *c, struct dyn *y)
 {
-    uint32_t *node = calloc(c->n_workers, sizeof *node), next = 0;
+    size_t n = c->n_workers;
+    uint32_t *node = calloc(n, y->n_units * sizeof *node), next = 0;
 
     for (uint32_t i = 0; node && i < c->n_nodes; i++) {
         for (uint32_t l = 0; l < c->peer[i].n_local; l++) {
             y->index[c->peer[i].worker[l]] = next;
-            node[next++] = i;
+            for (uint32_t k = 0; k < y->n_units; k++)
+                node[next++] = i;
         }
     }
     return node;
+}
+
+/* A model of a fixed cluster has its workers. */
+static uint32_t count_units(const struct coordinator *c,
+                            const struct timing_model *model)
+{
+    uint64_t part = launch_part(&c->opt);
+    uint64_t most = MOST_UNITS / c->n_workers;
+    uint64_t units = (c->opt.batch + part - 1) / part;
+
+    if (!c->deposits || !strcmp(timing_model_kind(model), "dmm") || !most)
+        return 1;
+    return (uint32_t)(units < most ? units : most);
+}
+
+/* Samples after which a worker's units up to k, from 1, are complete. */
+static uint64_t unit_end(const struct coordinator *c, uint32_t w, uint32_t k)
+{
+    uint64_t count = c->worker[w].range.count;
+    uint64_t n = c->dyn->n_units;
+    uint64_t end = (c->opt.batch * k + n - 1) / n;
+
+    return k == n || end > count ? count : end;
 }
 
 static enum dsgd_err make(struct coordinator *c, struct dyn *y,
@@ -117,6 +153,7 @@ static enum dsgd_err make(struct coordinator *c, struct dyn *y,
     if (rc != DSGD_OK)
         return rc;
     y->n_features = timing_model_features(y->model);
+    y->n_units = count_units(c, y->model);
     if (!allocate(c, y))
         return error_set(err, DSGD_E_NOMEM, "timing model: no memory");
     map_features(y);
@@ -125,11 +162,11 @@ static enum dsgd_err make(struct coordinator *c, struct dyn *y,
     uint32_t *node = order_workers(c, y);
     if (!node)
         return error_set(err, DSGD_E_NOMEM, "timing model: no memory");
-    spec.n = c->n_workers;
+    spec.n = (size_t)c->n_workers * y->n_units;
     spec.n_nodes = c->n_nodes;
     spec.node = node;
-    spec.late = c->opt.polls ? LIVE_POLL : LIVE_BUSY;
-    spec.min = c->opt.min_contributors;
+    spec.late = c->opt.polls || c->deposits ? LIVE_POLL : LIVE_BUSY;
+    spec.min = c->opt.min_contributors * y->n_units;
     spec.dry = config->cutoff->mode == CUTOFF_DRY;
     rc = dynamic_create(&spec, y->model, &y->d, err);
     free(node);
@@ -202,14 +239,15 @@ static void log_decision(struct coordinator *c)
 {
     struct dyn *y = c->dyn;
     const struct dynamic_record *r = dynamic_record(y->d);
+    double units = (double)y->n_units;
     struct record_decision row = {.step = y->step,
                                   .planned_s = r->planned_s,
-                                  .expected = r->expected,
+                                  .expected = r->expected / units,
                                   .would_s = r->would_s,
-                                  .would = (uint32_t)r->would,
+                                  .would = (uint32_t)(r->would / y->n_units),
                                   .predicted_gain = r->predicted_gain,
                                   .realised_gain = r->realised_gain,
-                                  .lambda = r->lambda,
+                                  .lambda = r->lambda / units,
                                   .hidden_us = y->hidden_us,
                                   .tick_us = y->tick_us};
 
@@ -244,8 +282,10 @@ void dyn_begin(struct coordinator *c, uint32_t w)
     struct dyn *y = c->dyn;
     const struct worker *worker = &c->worker[w];
 
-    if (y && !y->waiting && !worker->fresh && worker->working)
-        dynamic_start(y->d, y->index[w], (double)worker->lag_s);
+    if (!y || y->waiting || worker->fresh || !worker->working)
+        return;
+    for (uint32_t k = 0; k < y->n_units; k++)
+        dynamic_start(y->d, y->index[w] + k, (double)worker->lag_s);
 }
 
 /* Tell the model what became of the step before. */
@@ -262,6 +302,42 @@ static void observe_last(struct coordinator *c)
     log_decision(c);
 }
 
+/* What the model is told that a worker does in the open step. */
+static void set_parts(struct coordinator *c, uint32_t w)
+{
+    struct dyn *y = c->dyn;
+    const struct worker *worker = &c->worker[w];
+
+    y->done[w] = 0;
+    for (uint32_t k = 0; k < y->n_units; k++) {
+        bool has =
+            worker->working && (!k || unit_end(c, w, k) < worker->range.count);
+        y->part[y->index[w] + k] = !has            ? DYNAMIC_ABSENT
+                                   : worker->fresh ? DYNAMIC_READY
+                                                   : DYNAMIC_BUSY;
+    }
+}
+
+/* A worker's first samples are in, after so long. */
+static void arrive(struct coordinator *c, uint32_t w, uint64_t samples,
+                   double arrival_s, uint8_t status)
+{
+    struct dyn *y = c->dyn;
+
+    while (y->done[w] < y->n_units) {
+        uint32_t i = y->index[w] + y->done[w];
+        uint64_t end = unit_end(c, w, y->done[w] + 1);
+        if (end > samples || y->part[i] == DYNAMIC_ABSENT)
+            break;
+        double unit_s = arrival_s * (double)end / (double)samples;
+        y->log_s[i] = (float)log(unit_s);
+        y->status[i] = status;
+        dynamic_arrive(y->d, i, unit_s, c->now_s - c->step_s);
+        y->done[w]++;
+        y->next_s = c->now_s;
+    }
+}
+
 /* Observe the step before, predict the open one. */
 static void predict(struct coordinator *c)
 {
@@ -270,18 +346,18 @@ static void predict(struct coordinator *c)
     y->waiting = false;
     observe_last(c);
     uint64_t began_ns = sys_now_ns();
-    memset(y->status, TIMING_NONE, c->n_workers);
-    memset(y->log_s, 0, c->n_workers * sizeof *y->log_s);
-    for (uint32_t w = 0; w < c->n_workers; w++) {
-        const struct worker *worker = &c->worker[w];
-        y->part[y->index[w]] = !worker->working ? DYNAMIC_ABSENT
-                               : worker->fresh  ? DYNAMIC_READY
-                                                : DYNAMIC_BUSY;
-    }
+    size_t n = (size_t)c->n_workers * y->n_units;
+    memset(y->status, TIMING_NONE, n);
+    memset(y->log_s, 0, n * sizeof *y->log_s);
+    for (uint32_t w = 0; w < c->n_workers; w++)
+        set_parts(c, w);
     dynamic_begin(y->d, y->part, features(c), c->overhead_s);
     for (uint32_t w = 0; w < c->n_workers; w++) {
-        if (!isnan(c->worker[w].lag_s))
+        const struct worker *worker = &c->worker[w];
+        if (!isnan(worker->lag_s))
             dyn_begin(c, w);
+        if (worker->deposited && !worker->arrived)
+            arrive(c, w, worker->deposited, worker->deposit_s, TIMING_EXACT);
     }
     y->running = true;
     y->step = c->step;
@@ -302,6 +378,25 @@ bool dyn_pump(struct coordinator *c)
     return true;
 }
 
+/* All of a batch of a step that was closed is known to take so long. */
+static void learn(struct dyn *y, uint32_t w, double batch_s, uint8_t status)
+{
+    for (uint32_t k = y->done[w]; k < y->n_units; k++) {
+        uint32_t i = y->index[w] + k;
+        double share = (double)(k + 1) / (double)y->n_units;
+        y->log_s[i] = (float)log(batch_s * share);
+        y->status[i] = status;
+    }
+}
+
+void dyn_deposit(struct coordinator *c, uint32_t w)
+{
+    const struct worker *worker = &c->worker[w];
+
+    if (c->dyn && !c->dyn->waiting)
+        arrive(c, w, worker->deposited, worker->deposit_s, TIMING_EXACT);
+}
+
 void dyn_commit(struct coordinator *c, uint32_t w, double arrival_s,
                 bool partial, bool in_time)
 {
@@ -311,21 +406,21 @@ void dyn_commit(struct coordinator *c, uint32_t w, double arrival_s,
         return;
     if (in_time && y->waiting)
         predict(c);
-    uint32_t i = y->index[w];
-    y->log_s[i] = (float)log(arrival_s);
-    y->status[i] = partial ? TIMING_PROGRESS : TIMING_EXACT;
-    if (!in_time)
-        return;
-    dynamic_arrive(y->d, i, arrival_s, c->now_s - c->step_s);
-    y->next_s = c->now_s;
+    uint8_t status = partial ? TIMING_PROGRESS : TIMING_EXACT;
+    if (in_time)
+        arrive(c, w, c->worker[w].range.count, arrival_s, status);
+    else
+        learn(y, w, arrival_s, status);
 }
 
 void dyn_leave(struct coordinator *c, uint32_t w)
 {
     struct dyn *y = c->dyn;
 
-    if (y && y->running && !y->waiting && c->phase == PHASE_OPEN)
-        dynamic_leave(y->d, y->index[w]);
+    if (!y || !y->running || y->waiting || c->phase != PHASE_OPEN)
+        return;
+    for (uint32_t k = 0; k < y->n_units; k++)
+        dynamic_leave(y->d, y->index[w] + k);
 }
 
 bool dyn_close(struct coordinator *c)
@@ -342,7 +437,26 @@ bool dyn_close(struct coordinator *c)
     return close;
 }
 
-/* Who has not arrived takes at least as long as it has been running. */
+/* What of a worker has not arrived takes at least as long as it has been
+ * running. */
+static void censor(struct coordinator *c, uint32_t w)
+{
+    struct dyn *y = c->dyn;
+    const struct worker *worker = &c->worker[w];
+    double running_s = y->elapsed_s - (double)worker->lag_s;
+
+    if (!worker->working || (worker->arrived && !worker->cut_short) ||
+        !(running_s > 0))
+        return;
+    for (uint32_t k = y->done[w]; k < y->n_units; k++) {
+        uint32_t i = y->index[w] + k;
+        if (y->status[i] != TIMING_NONE)
+            continue;
+        y->log_s[i] = (float)log(running_s);
+        y->status[i] = TIMING_CENSORED;
+    }
+}
+
 void dyn_closed(struct coordinator *c)
 {
     struct dyn *y = c->dyn;
@@ -353,16 +467,8 @@ void dyn_closed(struct coordinator *c)
         predict(c);
     y->elapsed_s = c->now_s - c->step_s;
     y->next_s = INFINITY;
-    for (uint32_t w = 0; w < c->n_workers; w++) {
-        const struct worker *worker = &c->worker[w];
-        uint32_t i = y->index[w];
-        double running_s = y->elapsed_s - (double)worker->lag_s;
-        if (!worker->working || worker->arrived ||
-            y->status[i] != TIMING_NONE || !(running_s > 0))
-            continue;
-        y->log_s[i] = (float)log(running_s);
-        y->status[i] = TIMING_CENSORED;
-    }
+    for (uint32_t w = 0; w < c->n_workers; w++)
+        censor(c, w);
 }
 
 size_t dyn_state_bytes(const struct coordinator *c)

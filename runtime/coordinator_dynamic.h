@@ -27,6 +27,8 @@ void dyn_begin(struct coordinator *c, uint32_t worker); /* as its lag_s says */
  *   partial    estimated from a part of the batch */
 void dyn_commit(struct coordinator *c, uint32_t worker, double arrival_s,
                 bool partial, bool in_time);
+/* A part of its batch is: worker->deposited, deposit_s. */
+void dyn_deposit(struct coordinator *c, uint32_t worker);
 void dyn_leave(struct coordinator *c, uint32_t worker);
 bool dyn_close(struct coordinator *c); /* close the open step now? */
 void dyn_closed(struct coordinator *c);

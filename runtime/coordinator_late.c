@@ -2,6 +2,9 @@
 
 #include <math.h>
 
+#include "coordinator_deposits.h"
+#include "launch.h"
+
 bool late_takes_whole(const struct dsgd_options *opt)
 {
     return opt->late == DSGD_LATE_CARRY;
@@ -11,7 +14,7 @@ bool late_takes_parts(const struct dsgd_options *opt)
 {
     if (opt->partial == DSGD_PARTIAL_AUTO)
         return late_takes_whole(opt);
-    return opt->partial == DSGD_PARTIAL_CONTRIBUTE;
+    return opt->partial == DSGD_PARTIAL_CONTRIBUTE && !launch_deposits(opt);
 }
 
 static bool takes_any(const struct coordinator *c)
@@ -58,8 +61,8 @@ void late_commit(struct coordinator *c, uint32_t worker,
 {
     struct worker *w = &c->worker[worker];
 
-    if (c->phase == PHASE_CLOSING && e->step == c->step && !w->arrived &&
-        w->range.count) {
+    if (c->phase == PHASE_CLOSING && e->step == c->step &&
+        (!w->arrived || w->cut_short) && w->range.count) {
         w->late = true;
         w->late_samples = late_count(c, &w->range, e->value);
         w->late_buf = e->buf;
@@ -83,6 +86,10 @@ void late_take_out(struct coordinator *c, struct worker *w)
         return;
     w->arrived = false;
     c->n_arrived--;
+    if (w->cut_short) { /* what it has given since may be more */
+        w->cut_short = false;
+        return;
+    }
     w->late = true;
     w->late_samples = w->samples;
     w->late_buf = w->buf;
@@ -105,6 +112,7 @@ void late_reopen(struct coordinator *c)
         w->buf = w->late_buf;
         c->n_arrived++;
     }
+    deposits_reopen(c);
 }
 
 void late_forget(struct coordinator *c, struct worker *w)

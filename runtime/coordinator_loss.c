@@ -4,6 +4,7 @@
 
 #include "cause.h"
 #include "coordinator_checkpoint.h"
+#include "coordinator_deposits.h"
 #include "coordinator_dynamic.h"
 #include "coordinator_late.h"
 #include "coordinator_parts.h"
@@ -95,6 +96,7 @@ void loss_died(struct coordinator *c, uint32_t w, uint64_t value)
     worker->left = final;
     if (!worker->lost && (final || !c->replay)) /* a replay waits for another */
         lose(c, worker);
+    deposits_finish(c, w);
     dyn_leave(c, w);
     if (worker->node == 0)
         checkpoints_died(c);

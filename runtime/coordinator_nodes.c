@@ -44,3 +44,30 @@ void coordinator_has(struct coordinator *c, uint32_t node, uint64_t published)
         c->now_s - p->pieces_s > patience_s)
         p->sent = p->has;
 }
+
+void coordinator_bye(struct coordinator *c, uint32_t node, const uint8_t *stuck)
+{
+    struct peer *p = &c->peer[node];
+    for (uint32_t i = 0; i < p->n_local; i++)
+        c->worker[p->worker[i]].stuck = stuck[i];
+    p->bye = true;
+}
+
+void coordinator_done(struct coordinator *c, uint32_t node)
+{
+    c->peer[node].done = true;
+}
+
+bool coordinator_may_reap(const struct coordinator *c)
+{
+    return c->phase == PHASE_REAPING;
+}
+
+bool coordinator_finished(const struct coordinator *c)
+{
+    for (uint32_t i = 1; i < c->n_nodes; i++) {
+        if (!c->peer[i].done)
+            return false;
+    }
+    return c->phase == PHASE_REAPING;
+}

@@ -2,6 +2,7 @@
 
 #include "coordinator_parts_priv.h"
 #include "error.h"
+#include "launch.h"
 
 /* The divisor of the batch that is nearest to that many parts, so that any
  * number of batches is a number of parts; never more than `most` parts. */
@@ -101,7 +102,7 @@ enum dsgd_err deal_create(struct coordinator *c, enum cutoff_mode mode,
     /* A node's parts of two batches a worker fit into its segment. */
     uint64_t most = SEGMENT_PARTS / (2 * (uint64_t)largest);
     most = most ? most : 1;
-    uint64_t parts = c->opt.parts ? c->opt.parts : 1;
+    uint64_t parts = launch_parts(&c->opt);
     d->part = part_size(c->opt.batch, parts < most ? parts : most, most);
     rc = allocate(c, d, err);
     if (rc != DSGD_OK)

@@ -49,6 +49,11 @@ struct worker {
     uint32_t late_buf;
     uint64_t late_samples;
     struct carry carry;
+    /* Of its share of the open step, see coordinator_deposits.h. */
+    uint32_t n_deposits, deposit_buf;
+    uint64_t deposited;   /* samples */
+    double deposit_s;     /* when the last came, had it started with the step */
+    bool cut_short;       /* arrived with what it had deposited at the close */
     uint64_t steps, cuts; /* since it lives */
     uint64_t cut_run;     /* cuts in a row */
     uint64_t checksum_step, checksum;
@@ -89,8 +94,9 @@ struct coordinator {
     struct record_replay *replay;    /* NULL: this is no replay */
     bool replay_differs;             /* from its record, and that was told */
     struct checkpoints *checkpoints; /* NULL: none are kept */
-    struct dyn *dyn;   /* NULL: the cutoff is neither dynamic nor dry */
-    struct deal *deal; /* NULL: every worker computes its own batch */
+    struct dyn *dyn;           /* NULL: the cutoff is neither dynamic nor dry */
+    struct deal *deal;         /* NULL: every worker computes its own batch */
+    struct deposits *deposits; /* NULL: … which counts as a whole */
     struct sampler *sampler;
 
     struct own_clock *clock;
@@ -112,7 +118,7 @@ struct coordinator {
     bool last;              /* the last published step ended the run */
     bool preempted;         /* … early, at a checkpoint */
     bool broken;            /* no worker is left to end it */
-    bool whole;             /* every able worker has a whole batch */
+    bool whole;             /* sampler_assign had a batch for all */
     double phase_s;         /* own clock when the phase began */
     double step_s;          /* … when the open step started */
     double close_s;         /* … when it was closed */

@@ -63,7 +63,9 @@ enum dsgd_late {
     DSGD_LATE_CARRY = 2    /* its late gradient joins the next step's sum */
 };
 
-/* What was processed of a batch when dsgd_poll said to abandon it. */
+/* What was processed of a batch when dsgd_poll said to abandon it.  What was
+ * deposited before (dsgd_deposit, opt.deposits) counts in the step itself,
+ * unless that is to be thrown away, or late is CARRY. */
 enum dsgd_partial {
     DSGD_PARTIAL_AUTO = 0,      /* CONTRIBUTE with DSGD_LATE_CARRY */
     DSGD_PARTIAL_DISCARD = 1,   /* is thrown away; late says what of it */
@@ -102,13 +104,16 @@ struct dsgd_options {
     size_t min_contributors; /* a step is never cut below this; 0: no limit */
     char rule[16];           /* paper | ratio | renewal | live; "": live */
     bool polls;              /* the program calls dsgd_poll in its batches */
+    bool deposits;           /* … or computes them part by part and gives each
+                              with dsgd_deposit: what is there when the step
+                              is closed counts */
     char model[256];         /* timing model file, "" for the installed one */
     char record[256];        /* directory or .dsgd file; "off" or "": none */
     enum dsgd_late late;     /* what happens to the samples of a cut worker */
     enum dsgd_partial partial;
     enum dsgd_lr_scale lr_scale;
     enum dsgd_work work;
-    size_t parts;         /* of a batch, for dsgd_claim; 0: 1 */
+    size_t parts;         /* of a batch, for dsgd_claim; 0: 8 */
     size_t max_cuts;      /* a living worker is waited for after so many cuts
                              in a row; 0: no limit */
     double max_cut_share; /* … lest it be cut in more than this share of its
@@ -243,7 +248,8 @@ float *dsgd_grad_buffer(struct dsgd *d);
  *   n        in      opt.grad_elems
  *   samples  in      how many samples grad sums over; 0: nothing to give
  * Does not block.  Errors: DSGD_E_RANGE (n is not grad_elems; more samples than
- * this step's share), DSGD_E_STATE. */
+ * this step's share), DSGD_E_STATE (also with DSGD_WORK_SHARED, and where
+ * opt.deposits was set: the step is given part by part). */
 enum dsgd_err dsgd_reduce(struct dsgd *d, const float *grad, size_t n,
                           uint64_t samples);
 
@@ -260,6 +266,10 @@ enum dsgd_err dsgd_reduce(struct dsgd *d, const float *grad, size_t n,
  *   part  out  set when DSGD_OK is returned; in the epoch of dsgd_step_begin
  * With DSGD_WORK_SHARED it blocks (asleep) while there is nothing to claim and
  * others have not finished the step: there is more when one of them fails.
+ * With DSGD_WORK_OWN a step may be closed while a worker computes: where
+ * opt.deposits was set what it has deposited by then is in the mean, also when
+ * it is stopped for good, and the rest of its share is for a later step.
+ * Without opt.deposits its parts count together, after the last one.
  * Needs DSGD_SAMPLER_RANGES.
  * Returns DSGD_OK, or DSGD_ABANDON: nothing is left to do in this step, which
  * is handed over.  Errors: DSGD_E_STATE (no step was begun; the part before was
@@ -271,8 +281,9 @@ enum dsgd_err dsgd_claim(struct dsgd *d, struct dsgd_part *part);
  *                    the memory of dsgd_grad_buffer
  *   n        in      opt.grad_elems
  *   samples  in      the part's
- * With DSGD_WORK_SHARED it blocks (asleep) until it is known whether the
- * deposit before counts.  Returns DSGD_OK, or DSGD_ABANDON: the step went on
+ * It blocks (asleep) until it is known whether the deposit before counts, for
+ * which a message goes to the coordinator and back while this part is computed.
+ * Returns DSGD_OK, or DSGD_ABANDON: the step went on
  * without this part, which is computed again later, and is handed over.
  * Errors: DSGD_E_RANGE (n is not grad_elems; other samples than the part's),
  * DSGD_E_STATE (no part was claimed). */

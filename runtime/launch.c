@@ -129,21 +129,42 @@ enum dsgd_err launch_check(const struct dsgd_options *opt,
     return rc;
 }
 
-uint32_t launch_slot_bufs(const struct dsgd_options *opt)
+static bool replays(const struct dsgd_options *opt)
 {
     struct cutoff_spec cutoff;
-    bool replays = cutoff_parse("", opt->cutoff, &cutoff, NULL) == DSGD_OK &&
-                   cutoff.mode == CUTOFF_REPLAY; /* the record may carry */
-    bool shared = opt->work == DSGD_WORK_SHARED;
 
-    return replays || shared || late_takes_whole(opt) || late_takes_parts(opt)
-               ? 2
-               : 1;
+    return cutoff_parse("", opt->cutoff, &cutoff, NULL) == DSGD_OK &&
+           cutoff.mode == CUTOFF_REPLAY;
+}
+
+size_t launch_parts(const struct dsgd_options *opt)
+{
+    const size_t usual = 8;
+
+    return opt->parts ? opt->parts : usual;
+}
+
+bool launch_deposits(const struct dsgd_options *opt)
+{
+    return opt->deposits && opt->work == DSGD_WORK_OWN &&
+           opt->sampler == DSGD_SAMPLER_RANGES &&
+           launch_part(opt) < opt->batch && opt->batch <= UINT32_MAX &&
+           opt->late != DSGD_LATE_CARRY &&
+           opt->partial != DSGD_PARTIAL_DISCARD && !replays(opt);
+}
+
+uint32_t launch_slot_bufs(const struct dsgd_options *opt)
+{
+    bool two = replays(opt) || /* the record may carry */
+               opt->work == DSGD_WORK_SHARED || launch_deposits(opt) ||
+               late_takes_whole(opt) || late_takes_parts(opt);
+
+    return two ? 2 : 1;
 }
 
 uint64_t launch_part(const struct dsgd_options *opt)
 {
-    uint64_t parts = opt->parts ? opt->parts : 1;
+    uint64_t parts = launch_parts(opt);
     uint64_t part = opt->batch / parts + (opt->batch % parts != 0);
 
     return part ? part : 1;
@@ -163,7 +184,8 @@ enum dsgd_err launch_same_sizes(const struct dsgd_options *own,
                 {"max_steps", own->max_steps, first->max_steps},
                 {"sampler", own->sampler, first->sampler},
                 {"work", own->work, first->work},
-                {"parts", own->parts, first->parts}};
+                {"parts", own->parts, first->parts},
+                {"deposits", own->deposits, first->deposits}};
 
     for (size_t i = 0; i < sizeof size / sizeof size[0]; i++) {
         if (size[i].own != size[i].first)
@@ -305,7 +327,8 @@ static size_t launch_settings(const struct dsgd_options *opt,
 
     s[0].name = "partial";
     snprintf(s[0].value, sizeof s[0].value, "%s",
-             late_takes_parts(opt) ? "contribute" : "discard");
+             late_takes_parts(opt) || launch_deposits(opt) ? "contribute"
+                                                           : "discard");
     s[1].name = "lr_scale";
     snprintf(s[1].value, sizeof s[1].value, "%s", scale[opt->lr_scale]);
     s[2].name = "max_cuts";
@@ -317,7 +340,7 @@ static size_t launch_settings(const struct dsgd_options *opt,
     snprintf(s[4].value, sizeof s[4].value, "%s",
              opt->work == DSGD_WORK_SHARED ? "shared" : "own");
     s[5].name = "parts";
-    snprintf(s[5].value, sizeof s[5].value, "%zu", opt->parts);
+    snprintf(s[5].value, sizeof s[5].value, "%zu", launch_parts(opt));
     return N_SETTINGS;
 }
 

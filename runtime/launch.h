@@ -36,8 +36,16 @@ void launch_run_name(char *out, size_t size);
 enum dsgd_err launch_check(const struct dsgd_options *opt,
                            struct cutoff_spec *spec, struct dsgd_error *err);
 
+/* Parts of a worker's batch. */
+size_t launch_parts(const struct dsgd_options *opt);
+
+/* What workers have deposited of their own shares counts when the step is
+ * closed.  Not in a replay, which waits for it; nor where late gradients are
+ * carried, whole. */
+bool launch_deposits(const struct dsgd_options *opt);
+
 /* Gradients that a worker's slot must hold: two where late ones are carried, or
- * work is shared. */
+ * work is shared, or given in parts. */
 uint32_t launch_slot_bufs(const struct dsgd_options *opt);
 
 /* Samples of a part of a worker's batch, >= 1. */

@@ -34,6 +34,7 @@ enum msg_kind {
     MSG_POOL = 22,   /* struct msg_range[count]: parts to compute, node_pool */
     MSG_TOKENS = 23, /* samples more that may be accepted, node_tokens */
     MSG_REVOKE = 24, /* … that may not, node_revoke */
+    MSG_KNOWN = 28,  /* uint32_t[count]: deposits of each worker, parts_known */
     /* node to coordinator, control */
     MSG_RETURN = 25, /* the answer to REVOKE, after all that was accepted */
     /* coordinator to node, bulk */
@@ -104,11 +105,13 @@ struct msg_event {
     uint32_t worker; /* local index */
     uint32_t kind;   /* enum seg_event_kind */
     uint64_t step;
-    uint64_t value;   /* PART: its number << 32 | samples; WAITS: samples */
-    float duration_s; /* COMMIT: its own; PART: of that part; BEGIN: 0 */
+    uint64_t value;   /* PART, DEPOSIT: its number << 32 | samples; WAITS:
+                         samples */
+    float duration_s; /* COMMIT, DEPOSIT: its own so far; PART: of that part;
+                         BEGIN: 0 */
     float lag_s;      /* BEGIN, COMMIT: after the step's start on its node */
     float fraction;
-    uint32_t buf; /* COMMIT, PART: of its slot */
+    uint32_t buf; /* COMMIT, PART, DEPOSIT: of its slot */
 };
 
 /* Samples of an epoch.  A node cuts the ranges that it is given in parts, in

@@ -101,22 +101,22 @@ static void convert(struct node *n, uint32_t w, const struct seg_event *e,
                               .step = e->step,
                               .value = e->value,
                               .fraction = e->fraction,
+                              .buf = e->buf,
                               .duration_s = NAN,
                               .lag_s = NAN};
     if (e->kind == SEG_EVENT_BEGIN) {
         local->begin_step = e->step;
         local->begin_ns = e->at_ns;
         out->lag_s = lag_s(n, e->step, e->at_ns);
-    } else if (e->kind == SEG_EVENT_COMMIT) {
-        local->commit_step = e->step;
-        out->buf = e->buf;
+    } else if (e->kind == SEG_EVENT_COMMIT || e->kind == SEG_EVENT_DEPOSIT) {
+        if (e->kind == SEG_EVENT_COMMIT)
+            local->commit_step = e->step;
         if (local->begin_step == e->step) {
             out->duration_s =
                 (float)((double)(e->at_ns - local->begin_ns) * 1e-9);
             out->lag_s = lag_s(n, e->step, local->begin_ns);
         }
     } else if (e->kind == SEG_EVENT_PART) {
-        out->buf = e->buf;
         out->duration_s = e->fraction;
         out->lag_s = lag_s(n, e->step, e->at_ns);
     }
@@ -349,6 +349,9 @@ void node_message(struct node *n, const struct msg *m, const void *body,
     } else if (m->kind == MSG_REVOKE) {
         p->returned += parts_revoke(p, m->step, tokens);
         p->n_returns++;
+    } else if (m->kind == MSG_KNOWN && m->count == n->seg->h->n_local &&
+               bytes == m->count * sizeof(uint32_t)) {
+        parts_known(p, m->step, body);
     }
 }
 

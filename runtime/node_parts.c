@@ -173,6 +173,23 @@ bool parts_next(struct node_parts *p, struct msg_event *event)
     return true;
 }
 
+/* Who does not wait is not woken, nor are the others. */
+void parts_known(struct node_parts *p, uint64_t step, const uint32_t *deposits)
+{
+    bool awaited = false;
+
+    for (uint32_t w = 0; w < p->seg->h->n_local; w++) {
+        struct seg_worker *worker = &p->seg->workers[w];
+        uint64_t word = SEGMENT_POOL_WORD(step, deposits[w]);
+        if (!deposits[w] || word <= atomic_load(&worker->accepted))
+            continue;
+        atomic_store(&worker->accepted, word);
+        awaited = atomic_load(&worker->waits) || awaited;
+    }
+    if (awaited)
+        ring(p);
+}
+
 void parts_forget(struct node_parts *p, uint32_t worker)
 {
     uint32_t left = 0;

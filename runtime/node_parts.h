@@ -1,6 +1,6 @@
 /* The parts of a step on one node: the pool that its workers claim from, and
  * which of the parts that they offer are accepted.  Behind node_pool,
- * node_tokens, node_revoke and node_event of node.h; the aggregator's thread.
+ * node_tokens, node_revoke, node_message and node_event of node.h; the aggregator's thread.
  *
  * A worker that has computed a part offers it: the sum of what of its parts was
  * accepted and of this one lies in one of its two buffers then, and the sum
@@ -51,6 +51,10 @@ bool parts_offer(struct node_parts *p, uint32_t entry, struct msg_event *event);
 
 /* The next that was accepted by parts_tokens. */
 bool parts_next(struct node_parts *p, struct msg_event *event);
+
+/* The coordinator knows of so many deposits of each worker, [n_local], in that
+ * step: no sum is asked for that has fewer. */
+void parts_known(struct node_parts *p, uint64_t step, const uint32_t *deposits);
 
 /* A worker has died: what it offered and was not accepted is no more. */
 void parts_forget(struct node_parts *p, uint32_t worker);

@@ -15,7 +15,6 @@
 #define DEFAULT_CONF         DSGD_SYSCONFDIR "/dsgd/dsgd.conf"
 #define DEFAULT_RING_BYTES   (64u << 20)
 #define DEFAULT_SPREAD_BYTES (256u << 10)
-#define DEFAULT_PARTS        8
 #define MAX_PARTS            65536
 
 /* A setting is a row: how it is read, and what it is called in each of the
@@ -440,7 +439,6 @@ enum dsgd_err dsgd_options_init(struct dsgd_options *opt,
     opt->ring_bytes = DEFAULT_RING_BYTES;
     opt->spread_bytes = DEFAULT_SPREAD_BYTES;
     strcpy(opt->cutoff, "full");
-    opt->parts = DEFAULT_PARTS;
     opt->checkpoint_minutes = 10;
     opt->checkpoint_keep = 3;
     opt->checkpoint_signals = true;

@@ -1,20 +1,9 @@
-#include "sampler.h"
-
 #include <stdlib.h>
 
 #include "error.h"
+#include "launch.h"
 #include "record_schema.h"
-
-/* The queue holds `fresh`, the part of the epoch that nobody was given yet, and
- * the ranges that came back, oldest first. */
-struct sampler {
-    struct dsgd_options opt;
-    uint32_t n_workers;
-    uint64_t epoch, fresh;
-    uint64_t returned_samples, outstanding;
-    struct sample_range *returned; /* ring of capacity, a power of two */
-    size_t capacity, head, tail;
-};
+#include "sampler_priv.h"
 
 enum dsgd_err sampler_create(const struct dsgd_options *opt, uint32_t n_workers,
                              struct sampler **out, struct dsgd_error *err)
@@ -38,8 +27,10 @@ enum dsgd_err sampler_create(const struct dsgd_options *opt, uint32_t n_workers,
         while (s->capacity < 8 * (size_t)n_workers)
             s->capacity *= 2;
         s->returned = calloc(s->capacity, sizeof *s->returned);
+        if (launch_deposits(opt))
+            s->lane = calloc(n_workers, sizeof *s->lane);
     }
-    if (!s || !s->returned) {
+    if (!s || !s->returned || (launch_deposits(opt) && !s->lane)) {
         sampler_destroy(s);
         return error_set(err, DSGD_E_NOMEM, "sampler: no memory");
     }
@@ -52,6 +43,7 @@ void sampler_destroy(struct sampler *s)
     if (!s)
         return;
     free(s->returned);
+    free(s->lane);
     free(s);
 }
 
@@ -101,6 +93,8 @@ bool sampler_assign(struct sampler *s, const bool *able, const bool *prefer,
 {
     if (s->opt.sampler == DSGD_SAMPLER_NONE)
         return assign_none(s, able, range);
+    if (s->lane)
+        return lanes_assign(s, able, prefer, range);
 
     uint64_t left = sampler_left(s);
     uint64_t n_able = 0, n_prefer = 0, share = s->opt.batch;
@@ -143,6 +137,10 @@ void sampler_settle(struct sampler *s, const struct sample_range *range,
         return;
     rest.first += samples;
     rest.count -= samples;
+    if (s->lane) {
+        lanes_take_back(s, &rest);
+        return;
+    }
     rest.cuts++;
     s->returned[s->tail++ & (s->capacity - 1)] = rest;
     s->returned_samples += rest.count;
@@ -290,7 +288,7 @@ enum { STATE_HEAD = 24, STATE_RANGE = 24 };
 
 size_t sampler_state_most(const struct sampler *s, size_t n)
 {
-    return STATE_HEAD + (s->capacity + n) * STATE_RANGE;
+    return STATE_HEAD + (s->capacity + s->n_workers + n) * STATE_RANGE;
 }
 
 static unsigned char *put_range(unsigned char *to, const struct sample_range *r)
@@ -308,6 +306,10 @@ size_t sampler_state_save(const struct sampler *s,
 
     for (size_t i = s->head; i != s->tail; i++)
         to = put_range(to, &s->returned[i & (s->capacity - 1)]);
+    for (size_t i = 0; s->lane && i < s->n_workers; i++) {
+        if (s->lane[i].count)
+            to = put_range(to, &s->lane[i]);
+    }
     for (size_t i = 0; i < n; i++) {
         if (held[i].count)
             to = put_range(to, &held[i]);
@@ -358,6 +360,8 @@ enum dsgd_err sampler_state_load(struct sampler *s, const void *in,
     s->epoch = record_get_u64(from);
     s->fresh = record_get_u64(from + 8);
     s->head = s->returned_samples = 0;
+    for (size_t i = 0; s->lane && i < s->n_workers; i++)
+        s->lane[i].count = 0;
     for (s->tail = 0; s->tail < n; s->tail++) {
         const unsigned char *row = from + STATE_HEAD + s->tail * STATE_RANGE;
         s->returned[s->tail] =

@@ -1,7 +1,11 @@
 /* Which worker computes which samples: an epoch is a queue of ranges of
  * positions [0, n_samples), handed out step by step.  A range that was not
  * contributed goes back into the queue (or is dropped), so that an epoch ends
- * when each of its samples was contributed exactly once (or dropped). */
+ * when each of its samples was contributed exactly once (or dropped).
+ *
+ * Where shares are deposited in parts (launch_deposits) every worker has a lane,
+ * a long range of which it is given the next batch and contributes the front:
+ * what it did not get to is in front of its next batch, in one piece. */
 #ifndef DSGD_SAMPLER_H
 #define DSGD_SAMPLER_H
 
@@ -17,6 +21,7 @@ struct sample_range {
     uint64_t first;
     uint64_t count; /* 0: none */
     uint32_t cuts;  /* how often it was handed out in vain */
+    uint32_t lane;  /* whose it is, where workers have lanes */
 };
 
 struct sampler;
@@ -33,7 +38,8 @@ void sampler_destroy(struct sampler *s);
  *   prefer    in   [n_workers] who was in time: gets ranges that were cut before
  *                  first, and the end of an epoch alone
  *   range     out  [n_workers] count 0 where not able or nothing is left
- * Returns true when every able worker got a whole batch. */
+ * Returns true when every able worker got a whole batch; with lanes, when there
+ * was one for each, of which the end of a lane may be less. */
 bool sampler_assign(struct sampler *s, const bool *able, const bool *prefer,
                     struct sample_range *range);
 

@@ -285,7 +285,7 @@ static const struct seg_event *last_given(const struct seg_worker *w)
     for (uint64_t i = 1; i <= SEGMENT_EVENTS && i <= head; i++) {
         const struct seg_event *e = &w->events[(head - i) % SEGMENT_EVENTS];
         if ((e->kind == SEG_EVENT_COMMIT && e->value) ||
-            e->kind == SEG_EVENT_PART)
+            e->kind == SEG_EVENT_PART || e->kind == SEG_EVENT_DEPOSIT)
             return e;
     }
     return NULL;

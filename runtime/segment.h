@@ -58,8 +58,9 @@ enum seg_event_kind {
     SEG_EVENT_LEAVE = 7,    /* gives no more */
     SEG_EVENT_DIED = 8,     /* its process has ended: value, see below */
     SEG_EVENT_PART = 9,     /* offers part `entry` of step `step`: samples */
-    SEG_EVENT_WAITS = 10    /* to the coordinator alone: an offer waits for
+    SEG_EVENT_WAITS = 10,   /* to the coordinator alone: an offer waits for
                                tokens */
+    SEG_EVENT_DEPOSIT = 13  /* has given a part of its own share of `step` */
 };
 
 /* The value of DIED: a status of wait(2), and these. */
@@ -73,8 +74,9 @@ struct seg_event {
                        was claimed */
     uint64_t step;
     uint64_t at_ns; /* CLOCK_MONOTONIC of this node */
-    uint64_t value; /* COMMIT, PART: samples; CHECKSUM: the checksum */
-    uint32_t buf;   /* COMMIT, PART: where the sum lies */
+    uint64_t value; /* COMMIT, PART: samples; DEPOSIT: which it is, from 1,
+                       << 32 | samples of all so far; CHECKSUM: the checksum */
+    uint32_t buf;   /* COMMIT, PART, DEPOSIT: where the sum lies */
     uint32_t entry; /* PART: of the pool */
 };
 
@@ -95,6 +97,7 @@ struct seg_worker {
     _Atomic uint64_t life_ns;     /* last sign of life */
     _Atomic uint32_t done, total; /* progress from dsgd_poll */
     _Atomic uint32_t buf;         /* of the gradient to come */
+    _Atomic uint32_t waits;       /* … for `accepted` to change */
     _Atomic uint32_t exit;        /* enum seg_exit */
     _Atomic int32_t pid;
     _Atomic uint64_t hold_step; /* its slot is not written before this step
@@ -106,7 +109,8 @@ struct seg_worker {
     _Atomic uint64_t assign_limit; /* samples after which to stop; 0: none */
     /* Step latest_step is not worth beginning after latest_ns. */
     _Atomic uint64_t latest_step, latest_ns;
-    /* Of the parts that it offered: a step, and how many of that step count. */
+    /* Of the parts that it offered: a step, and how many of that step count; of
+     * its own share's, those that the coordinator knows of. */
     _Atomic uint64_t accepted;   /* SEGMENT_POOL_WORD */
     _Atomic uint32_t give_state; /* asked to copy its state */
     _Atomic uint32_t reap;       /* futex: end this process */
