@@ -103,7 +103,8 @@ void train_job_options(struct train_job *job, struct dsgd_options *run)
 
     run->grad_elems = train_net_params(job->net) + 1;
     run->polls = job->opt->micro_batches > 1;
-    job->shared = run->work == DSGD_WORK_SHARED;
+    run->deposits = run->work == DSGD_WORK_OWN && run->parts > 1;
+    job->in_parts = run->work == DSGD_WORK_SHARED || run->deposits;
     run->sampler = DSGD_SAMPLER_RANGES;
     run->n_samples = job->data.train.n;
     run->batch = opt->batch;
@@ -289,7 +290,7 @@ static void compute_part(struct loop *l, uint64_t epoch,
     l->job->grad[l->n] = (float)loss;
 }
 
-/* What this worker gets to do of a step that is shared. */
+/* What this worker gets to do of a step, part by part. */
 static enum dsgd_err give_parts(struct loop *l, const struct dsgd_step *step)
 {
     struct dsgd_part part;
@@ -315,7 +316,7 @@ static enum dsgd_err give_share(struct loop *l, const struct dsgd_step *step)
 static enum dsgd_err take_step(struct loop *l, const struct dsgd_step *step)
 {
     enum dsgd_err rc =
-        l->job->shared ? give_parts(l, step) : give_share(l, step);
+        l->job->in_parts ? give_parts(l, step) : give_share(l, step);
 
     if (rc == DSGD_OK)
         rc = apply_means(l);

@@ -6,7 +6,8 @@
  * Each sample i adds 1 to element i % floats of the gradient, so that the sum
  * of mean * samples over the steps of an epoch counts how often each residue
  * was used in it.
- * With -c, and with shared work (DSGD_WORK), steps are computed part by part.
+ * With -c, and with shared work (DSGD_WORK), steps are computed part by part, and
+ * given so; in a step of its own parts -x stops a rank before its fourth.
  * -s makes a rank sleep that long in each step (in 8 pieces, polling with -p);
  * -t is everybody's time; -r makes both of them random: some steps take up to
  * 40 times as long, some poll, some give half of their share; -x raises SIGSTOP
@@ -28,7 +29,7 @@ struct plan {
     double base_s;
     uint64_t epochs, batch, samples;
     size_t floats;
-    bool poll, quiet, random, rough, parts;
+    bool poll, quiet, random, rough, parts, own;
     uint64_t seed;
     long stop_rank, stop_step;
 };
@@ -159,6 +160,12 @@ static void add_samples(const struct plan *p, const struct dsgd_step *step,
     }
 }
 
+static void roughen(const struct plan *p, uint64_t first, float *grad)
+{
+    for (size_t i = 0; p->rough && i < p->floats; i++)
+        grad[i] += (float)((i * 31 + first * 7) % 1013) * .1f;
+}
+
 /* Compute a share: sleep, and count the samples.  Returns how many were done.
  */
 static uint64_t compute(struct dsgd *d, const struct plan *p,
@@ -180,9 +187,15 @@ static uint64_t compute(struct dsgd *d, const struct plan *p,
         if (poll && dsgd_poll(d, (uint64_t)piece, PIECES) == DSGD_ABANDON)
             break;
     }
-    for (size_t i = 0; p->rough && i < p->floats; i++)
-        grad[i] += (float)((i * 31 + step->first_sample * 7) % 1013) * .1f;
+    roughen(p, step->first_sample, grad);
     return done;
+}
+
+static bool is_to_stop(const struct dsgd *d, const struct plan *p,
+                       const struct dsgd_step *step)
+{
+    return (long)dsgd_rank(d) == p->stop_rank &&
+           (long)step->index == p->stop_step;
 }
 
 /* Compute parts of a step until it is over; a whole share's time is that of a
@@ -193,7 +206,7 @@ static enum dsgd_err give_parts(struct dsgd *d, const struct plan *p,
     struct dsgd_part part;
     enum dsgd_err rc;
     bool poll;
-    int pieces = 8;
+    int pieces = 8, n = 0;
     double whole = (p->base_s + p->time_s[dsgd_rank(d)]) *
                    draw(d, p, step->index, &poll, &pieces);
     float *grad = calloc(p->floats, sizeof *grad);
@@ -202,9 +215,12 @@ static enum dsgd_err give_parts(struct dsgd *d, const struct plan *p,
         return DSGD_E_NOMEM;
     while ((rc = dsgd_claim(d, &part)) == DSGD_OK) {
         memset(grad, 0, p->floats * sizeof *grad);
+        if (p->own && ++n == 4 && is_to_stop(d, p, step))
+            raise(SIGSTOP);
         nap(whole * (double)part.n_samples / (double)p->batch);
         step->first_sample = part.first_sample;
         add_samples(p, step, 0, part.n_samples, grad);
+        roughen(p, part.first_sample, grad);
         rc = dsgd_deposit(d, grad, p->floats, part.n_samples);
         if (rc != DSGD_OK)
             break;
@@ -246,8 +262,7 @@ static enum dsgd_err train(struct dsgd *d, const struct plan *p, struct view *v)
 
     while ((rc = dsgd_step_begin(d, &step)) == DSGD_OK) {
         float *grad = dsgd_grad_buffer(d);
-        if ((long)dsgd_rank(d) == p->stop_rank &&
-            (long)step.index == p->stop_step)
+        if (!p->own && is_to_stop(d, p, &step))
             raise(SIGSTOP);
         rc = p->parts
                  ? give_parts(d, p, &step)
@@ -300,6 +315,7 @@ int main(int argc, char **argv)
     opt.batch = p.batch;
     opt.epochs = p.epochs;
     p.parts = p.parts || opt.work == DSGD_WORK_SHARED;
+    p.own = opt.deposits = p.parts && opt.work == DSGD_WORK_OWN;
     opt.warn = warn;
     opt.note = note;
     rc = dsgd_mpi_open(MPI_COMM_WORLD, &opt, &d, &err);

@@ -27,6 +27,20 @@ run() { # [NAME=VALUE…] -- toy arguments, on $ranks ranks
         "$toy" "$@" >"$dir/out" 2>&1
 }
 
+sql() { sqlite3 "$dir/r.dsgd" "$1"; }
+
+# same_again NAME: some gave a part, and the replay is the same, to the last bit.
+same_again() {
+    local state
+    state=$(grep -o 'state .*' "$dir/out" | sort -u)
+    [ "$(sql 'select count(*) from contribution where from_step = step')" -gt 9 ]
+    ok $? "$1: parts contribute"
+    run DSGD_CUTOFF="replay:$dir/r.dsgd" -- -t .001 -c -R
+    ok $? "$1, its replay: exit code 0"
+    [ "$(grep -o 'state .*' "$dir/out" | sort -u)" = "$state" ]
+    ok $? "$1, its replay: the same state"
+}
+
 states() { grep -o 'state .*' "$dir/out" | sort -u | wc -l; }
 shown() { grep -c '^rank .* state' "$dir/out"; }
 
@@ -84,12 +98,39 @@ ok $? "shared work with a straggler: exit code 0"
 ok $? "shared work: identical replicas"
 grep -q 'steps 64 samples 2000 deviation 0.000' "$dir/out"
 ok $? "shared work: every sample once an epoch, in the fewest steps"
-run DSGD_CUTOFF=static:3 DSGD_PARTIAL=contribute -- -t .003 -s 2:.03 -c
-ok $? "own work in parts, with a straggler: exit code 0"
-[ "$(states)" = 1 ] && [ "$(shown)" = 4 ]
-ok $? "own work in parts: identical replicas"
-grep -q 'samples 2000 deviation 0.000' "$dir/out"
-ok $? "own work in parts: every sample once an epoch"
+
+# Own work in parts: what a straggler has deposited counts.
+for options in "DSGD_CUTOFF=static:3" "DSGD_CUTOFF=order" \
+    "DSGD_CUTOFF=static:3 DSGD_PARTIAL=discard" \
+    "DSGD_CUTOFF=static:3 DSGD_LATE=carry"; do
+    # shellcheck disable=SC2086 # a list
+    run $options DSGD_RECORD="$dir/r.dsgd" -- -t .003 -s 2:.008 -c -R
+    ok $? "own work in parts, $options: exit code 0"
+    [ "$(states)" = 1 ] && [ "$(shown)" = 4 ]
+    ok $? "$options: identical replicas"
+    "$DSGD_BUILDDIR/tests/record_audit" "$dir/r.dsgd" |
+        grep -q 'epochs 2 .* doubled 0 missing 0 wrong 0 differ 0'
+    ok $? "$options: every sample once an epoch"
+    case $options in
+    *static:3) same_again "$options" ;;
+    esac
+    rm "$dir/r.dsgd"
+done
+
+# A rank that is stopped before its fourth part of step 5 gives the three.
+run DSGD_CUTOFF=full DSGD_HARD_TIMEOUT=1 DSGD_RECORD="$dir/r.dsgd" -- \
+    -t .003 -x 2:5 -e 4 -c -b 16
+ok $? "own parts, a stopped worker: exit code 0"
+[ "$(states)" = 1 ] && [ "$(shown)" = 3 ]
+ok $? "own parts, a stopped worker: the others are identical"
+grep -q 'samples 4000 deviation 0.000' "$dir/out"
+ok $? "own parts, a stopped worker: others do the rest, once"
+[ "$(sql 'select c.samples, s.samples from contribution c join step s
+    using (step) where c.step = 5 and c.from_step = 5 and c.worker = 2')" = \
+    '6|54' ]
+ok $? "own parts, a stopped worker: its three parts are in step 5"
+rm "$dir/r.dsgd"
+
 run DSGD_WORK=shared DSGD_PARTS=3 -- -t .003 -r 2 -b 10
 ok $? "shared work, parts of other sizes: exit code 0"
 grep -q 'steps 50 samples 2000 deviation 0.000' "$dir/out"
