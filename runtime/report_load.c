@@ -198,6 +198,8 @@ static void count_worker(struct load *l, const struct record_step *step,
                           ? (double)step->count[w]
                           : (double)step->samples / (double)step->contributors;
         l->arrival_s[w] = (double)*duration_s + (double)lag_s;
+        if (l->arrival_s[w] > step->close_s) /* with a part of its share */
+            l->arrival_s[w] = step->close_s;
     } else {
         u->cut++;
         l->vain[w] = waits_in_vain(step);
