@@ -89,11 +89,14 @@ static void check_mean(struct cluster *s, uint64_t step)
 
     s->r->steps++;
     hash_mean(s, mean, &about);
+    uint64_t sum = 0;
     for (size_t i = 0; i < s->elems; i++) {
         long times = lround((double)mean[i] * (double)about.samples);
+        sum += (uint64_t)times;
         s->r->doubled += (uint64_t)(times > 1 || (times && s->seen[i]));
         s->seen[i] = s->seen[i] || times > 0;
     }
+    s->r->wrong += sum != about.samples;
     s->r->samples += about.samples;
     s->r->empty += !about.samples;
     uint64_t nominal =
@@ -104,6 +107,8 @@ static void check_mean(struct cluster *s, uint64_t step)
     uint64_t most = about.contributors * s->spec->opt.batch;
     if (about.samples > most)
         s->r->carried += about.samples - most;
+    else
+        s->r->lacking += most - about.samples;
     if (about.epoch_end)
         end_epoch(s);
 }
@@ -157,6 +162,8 @@ bool cluster_run(const struct cluster_spec *spec, struct cluster_result *r)
     s.elems = (size_t)spec->opt.n_samples;
     s.left = s.elems;
     s.bufs = launch_slot_bufs(&spec->opt);
+    s.deposits = launch_deposits(&spec->opt);
+    s.part = launch_part(&spec->opt);
     rng_seed(&s.rng, spec->seed, 0);
     s.nodes = calloc(spec->n_nodes, sizeof *s.nodes);
     s.seen = calloc(s.elems, 1);

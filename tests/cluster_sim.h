@@ -1,6 +1,8 @@
 /* A coordinator among simulated nodes and workers, in virtual time: workers are
  * slow, poll or do not, stop and go on; nodes freeze and thaw.  What the
- * coordinator publishes is checked: a worker's gradient counts its samples.
+ * coordinator publishes is checked: a worker's gradient counts its samples.  With
+ * opt.deposits they give their shares part by part, and a part is added in two
+ * goes, between which a worker may be stopped.
  *
  * The program is linked with -Wl,--wrap=own_clock_s. */
 #ifndef DSGD_TESTS_CLUSTER_SIM_H
@@ -24,6 +26,7 @@ struct cluster_spec {
     double spread;  /* of the workers' speeds with shared work: from 1 / spread
                       to spread of the ordinary; 0: all the same */
     double limit_s; /* virtual time after which it is called a hang */
+    const struct timing_model *model; /* for a cutoff that needs one */
     const char *record; /* a file to make, or NULL.  A cutoff of replay:FILE
                              does one again */
 };
@@ -33,6 +36,8 @@ struct cluster_result {
     uint64_t steps, epochs, samples;
     uint64_t doubled; /* samples that contributed twice to an epoch */
     uint64_t missing; /* … or never */
+    uint64_t wrong;   /* means that are not of as many samples as is said */
+    uint64_t lacking; /* samples that contributors had not given */
     uint64_t carried; /* samples beyond the shares of those in time */
     uint64_t empty;   /* steps of no samples */
     uint64_t over;    /* steps of more than all workers' batches */

@@ -39,12 +39,13 @@ static bool make_node(struct cluster *s, uint32_t index)
     n->n = per;
     n->worker = calloc(per, sizeof *n->worker);
     n->share = calloc(per, sizeof *n->share);
+    n->known = calloc(per, sizeof *n->known);
     n->bulk_share = calloc(per, sizeof *n->bulk_share);
     n->queue = calloc(QUEUE, sizeof *n->queue);
     n->sum = calloc(s->elems, sizeof *n->sum);
     n->sent = calloc(s->elems, sizeof *n->sent);
-    if (!n->worker || !n->share || !n->bulk_share || !n->queue || !n->sum ||
-        !n->sent)
+    if (!n->worker || !n->share || !n->known || !n->bulk_share || !n->queue ||
+        !n->sum || !n->sent)
         return false;
     if (s->spec->opt.work == DSGD_WORK_SHARED && !make_segment(s, index))
         return false;
@@ -78,6 +79,7 @@ void sim_clean_up(struct cluster *s)
             segment_detach(n->seg);
         free(n->worker);
         free(n->share);
+        free(n->known);
         free(n->bulk_share);
         free(n->queue);
         free(n->sum);
@@ -152,6 +154,7 @@ bool sim_set_up(struct cluster *s)
                                         .node = s->node,
                                         .exchange = s->x,
                                         .transport = &s->t,
+                                        .model = spec->model,
                                         .clock = &s->clock};
     good = good && coordinator_create(&config, &s->c, NULL) == DSGD_OK &&
            attach(s, &opt, &cutoff, worker_node);

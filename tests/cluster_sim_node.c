@@ -122,6 +122,10 @@ static void take_control(struct cluster *s, struct node_sim *n)
         on_close(s, n, c);
     if (n->node)
         node_message(n->node, &c->m, c->body, c->bytes);
+    if (c->m.kind == MSG_KNOWN) {
+        n->known_step = c->m.step;
+        memcpy(n->known, c->body, c->bytes);
+    }
     if (c->m.kind == MSG_SHOW && c->m.step == n->published + 1)
         n->show = *c;
     if (c->m.kind == MSG_START && c->m.step == n->published + 1)
@@ -256,6 +260,19 @@ static void send_sum(struct cluster *s, uint32_t index)
     memcpy(n->sent, n->sum, s->elems * sizeof *n->sent);
 }
 
+static void send_events(struct cluster *s, uint32_t index)
+{
+    struct node_sim *n = &s->nodes[index];
+
+    if (index && (n->n_events || n->told != n->published))
+        coordinator_has(s->c, index, n->published);
+    n->told = n->published;
+    if (n->n_events)
+        coordinator_events(s->c, index, n->events, n->n_events, s->now_s);
+    n->n_events = 0;
+}
+
+/* Where it matters what the coordinator knows of, it takes a while. */
 void sim_node_advance(struct cluster *s, uint32_t index)
 {
     struct node_sim *n = &s->nodes[index];
@@ -274,12 +291,8 @@ void sim_node_advance(struct cluster *s, uint32_t index)
         sim_worker_advance(s, n, w);
     if (n->seg)
         take_parts(s, index);
-    if (index && (n->n_events || n->told != n->published))
-        coordinator_has(s->c, index, n->published);
-    n->told = n->published;
-    if (n->n_events)
-        coordinator_events(s->c, index, n->events, n->n_events, s->now_s);
-    n->n_events = 0;
+    if (!s->deposits || !index || rng_uniform(&s->rng) < .3)
+        send_events(s, index);
     give_back(s, index);
     send_life(s, index);
 }

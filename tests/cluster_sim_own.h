@@ -12,7 +12,7 @@
 
 enum { QUEUE = 64 };
 
-enum doing { WAITS, COMPUTES, SHARES, COMMITTED, DEAD };
+enum doing { WAITS, COMPUTES, SHARES, DEPOSITS, COMMITTED, DEAD };
 
 /* As in client.c, with virtual time for the work. */
 struct worker {
@@ -26,6 +26,11 @@ struct worker {
     float *slot[2];
     double sample_s; /* with shared work */
     struct parts_worker parts;
+    /* Of a share that is deposited in parts. */
+    uint64_t given;
+    uint32_t n_given;
+    double part_s;
+    bool adding;
 };
 
 struct control {
@@ -59,6 +64,8 @@ struct node_sim {
     bool sum_waits, sum_travels, sum_held;
     struct msg sent_msg;
     struct msg sum_msg;
+    uint64_t known_step; /* the coordinator knows of so many of its deposits */
+    uint32_t *known;     /* [n] */
     struct msg_event events[4096];
     uint32_t n_events;
 };
@@ -77,6 +84,8 @@ struct cluster {
     struct node_sim *nodes; /* [n_nodes] */
     size_t elems;
     uint32_t bufs;
+    bool deposits; /* shares are given in parts, of so many samples */
+    uint64_t part;
     uint64_t checked; /* last mean looked at */
     uint64_t left;    /* samples of the epoch */
     uint8_t *seen;    /* [elems] */
