@@ -32,9 +32,10 @@ static void step(struct sampler *s, const bool *able, uint32_t cut,
     }
 }
 
-static void exactly_once(uint64_t n, uint64_t batch, uint32_t cut)
+static void exactly_once(uint64_t n, uint64_t batch, uint32_t cut, bool lanes)
 {
-    struct dsgd_options opt = {.n_samples = n, .batch = batch};
+    struct dsgd_options opt = {
+        .n_samples = n, .batch = batch, .deposits = lanes};
     bool able[WORKERS], contributed[WORKERS] = {false};
     uint8_t *used = calloc(n, 1);
     struct sampler *s;
@@ -51,17 +52,18 @@ static void exactly_once(uint64_t n, uint64_t batch, uint32_t cut)
             wrong += used[i] != epoch + 1;
     }
     ok(wrong == 0 && steps < 100000 && sampler_epoch(s) == 3,
-       "%llu samples, batch %llu, cut %u/256: each once an epoch",
-       (unsigned long long)n, (unsigned long long)batch, cut);
+       "%llu samples, batch %llu, cut %u/256%s: each once an epoch",
+       (unsigned long long)n, (unsigned long long)batch, cut,
+       lanes ? ", lanes" : "");
     sampler_destroy(s);
     free(used);
 }
 
 /* Two runs, the second with other workers, from the queue that the first left;
  * what one worker holds is handed out again. */
-static void go_on(void)
+static void go_on(bool lanes)
 {
-    struct dsgd_options opt = {.n_samples = 500, .batch = 8};
+    struct dsgd_options opt = {.n_samples = 500, .batch = 8, .deposits = lanes};
     struct sample_range range[WORKERS], held[WORKERS] = {{0}};
     bool able[WORKERS] = {true, true, true, true, true, true, true};
     bool contributed[WORKERS] = {false};
@@ -338,14 +340,49 @@ static void shuffle(void)
     free(hit);
 }
 
+/* Shares that are contributed in part, all the time: the next one goes on from
+ * there, and hardly any is less than a batch.  Who is faster takes over from
+ * others at the end. */
+static void lanes(void)
+{
+    struct dsgd_options opt = {.n_samples = 7000, .batch = 8, .deposits = true};
+    bool able[WORKERS] = {true, true, true, true, true, true, true};
+    struct sample_range range[WORKERS], last[WORKERS] = {{0}};
+    uint64_t gave[WORKERS] = {0}, small = 0, jumps = 0, steps = 0;
+    struct sampler *s;
+
+    sampler_create(&opt, WORKERS, &s, NULL);
+    do {
+        bool whole = sampler_assign(s, able, able, range);
+        for (uint64_t w = 0; w < WORKERS; w++) {
+            uint64_t give = w == 0 ? range[w].count : (range[w].count + 1) / 2;
+            small += whole && range[w].count < 8;
+            jumps += last[w].count && range[w].first != last[w].first + gave[w];
+            last[w] = range[w];
+            gave[w] = give;
+            sampler_settle(s, &range[w], give);
+        }
+    } while (!sampler_epoch_end(s) && ++steps < 10000);
+    ok(steps > 200 && steps < 260,
+       "lanes: an epoch of 218 steps' samples takes %llu",
+       (unsigned long long)steps);
+    ok(jumps < 40, "shares follow each other, but for %llu",
+       (unsigned long long)jumps);
+    ok(small < 40, "and are batches, but for %llu", (unsigned long long)small);
+    sampler_destroy(s);
+}
+
 int main(void)
 {
-    exactly_once(1000, 8, 0);
-    exactly_once(1000, 8, 64);
-    exactly_once(999, 16, 200);
-    exactly_once(5, 16, 128);
-    exactly_once(60000, 32, 100);
-    go_on();
+    for (int lanes = 0; lanes < 2; lanes++) {
+        exactly_once(1000, 8, 0, lanes);
+        exactly_once(1000, 8, 64, lanes);
+        exactly_once(999, 16, 200, lanes);
+        exactly_once(5, 16, 128, lanes);
+        exactly_once(60000, 32, 100, lanes);
+        go_on(lanes);
+    }
+    lanes();
     drop();
     cut_ranges();
     parts();
