@@ -281,6 +281,7 @@ void dynamic_begin(struct dynamic *d, const uint8_t *part,
                                         .expected = NAN,
                                         .would_s = NAN};
     d->would_s = NAN;
+    d->gain_due = false;
     live_plan(d->live, d->spec.rule == RULE_LIVE ? p : NULL, d->spec.late);
     begin_workers(d, part);
     d->lambda = lambda_now(d);
@@ -297,6 +298,7 @@ bool dynamic_start(struct dynamic *d, size_t worker, double at_s)
 {
     struct worker *w = &d->worker[worker];
 
+    dynamic_predict_gain(d);
     if (w->part != WORKER_BUSY)
         return w->part == WORKER_RUNNING;
     if (at_s >= 0 && isfinite(at_s)) {
@@ -328,6 +330,7 @@ void dynamic_arrive(struct dynamic *d, size_t worker, double duration_s,
 {
     struct worker *w = &d->worker[worker];
 
+    dynamic_predict_gain(d);
     if (w->part != WORKER_RUNNING && w->part != WORKER_BUSY)
         return;
     if (w->part == WORKER_BUSY)
@@ -345,6 +348,7 @@ void dynamic_leave(struct dynamic *d, size_t worker)
 {
     struct worker *w = &d->worker[worker];
 
+    dynamic_predict_gain(d);
     if (w->part != WORKER_RUNNING && w->part != WORKER_BUSY)
         return;
     w->part = WORKER_OUT;
@@ -380,6 +384,7 @@ bool dynamic_close(struct dynamic *d, double now_s, double *next_s)
 {
     bool close = false;
 
+    dynamic_predict_gain(d);
     *next_s = INFINITY;
     if (!d->waiting)
         return true;
@@ -394,7 +399,7 @@ bool dynamic_close(struct dynamic *d, double now_s, double *next_s)
     if (close && isnan(d->record.would_s)) {
         d->record.would_s = now_s;
         d->record.would = d->arrived;
-        dynamic_predict_gain(d, now_s);
+        d->gain_due = true;
     }
     return close && !d->spec.dry;
 }

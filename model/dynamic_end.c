@@ -20,12 +20,15 @@ static double gain(const struct dynamic *d, double c, double t, double n,
     return full > 0 && isfinite(got) ? got / full - 1 : 0;
 }
 
-void dynamic_predict_gain(struct dynamic *d, double now_s)
+void dynamic_predict_gain(struct dynamic *d)
 {
+    if (!d->gain_due)
+        return;
+    d->gain_due = false;
     if (d->policy == EXPERTS && d->predicted && d->spec.rule == RULE_LIVE)
         d->record.predicted_gain =
-            gain(d, (double)d->arrived, now_s, (double)d->working,
-                 live_all_s(d->live));
+            gain(d, (double)d->record.would, d->record.would_s,
+                 (double)d->working, live_all_s(d->live));
     else if (d->guard && d->policy != EXPERT_FULL)
         d->record.predicted_gain = guard_throughput(d->guard, d->policy) /
                                        guard_throughput(d->guard, EXPERT_FULL) -
@@ -192,6 +195,7 @@ void dynamic_end(struct dynamic *d, double elapsed_s, const float *log_s,
     struct dynamic_record *r = &d->record;
     double got = (double)d->arrived, got_s = elapsed_s;
 
+    dynamic_predict_gain(d);
     live_end(d->live, elapsed_s);
     end_workers(d, elapsed_s, log_s, status);
     r->contributors = d->arrived;

@@ -58,13 +58,15 @@ struct dynamic {
     size_t cut[EXPERTS];
     size_t would;   /* what the model's policy would have got, unguarded */
     double would_s; /* NaN: it has not closed */
+    bool gain_due;  /* the close's gain is not predicted yet */
     struct dynamic_record record;
 };
 
 /* What the model's policy says; the first yes is kept, for its score. */
 bool dynamic_model_closes(struct dynamic *d, double now_s, double *next_s);
 
-/* The step is about to be closed: what that gains, as predicted. */
-void dynamic_predict_gain(struct dynamic *d, double now_s);
+/* What the close decided on gains, as predicted then.  Left until something else
+ * happens: not to be waited for before the step is closed. */
+void dynamic_predict_gain(struct dynamic *d);
 
 #endif

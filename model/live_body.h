@@ -3,8 +3,13 @@
 #define DSGD_LIVE_BODY_H
 
 #include "live.h"
+#include "live_early.h"
 #include "live_outlook.h"
 #include "live_table.h"
+
+/* Up to so many workers decide at each arrival too; more do at ticks and at the
+ * arrival that a plan waits for. */
+enum { LIVE_SMALL_N = 64 };
 
 enum part {
     RUNNING, /* at work since start_s */
@@ -15,27 +20,34 @@ enum part {
 
 struct live {
     struct live_table table;
+    struct live_early early;
     size_t n, n_nodes;
     double min_share;
     size_t min_count;
     enum live_late mode;
-    bool planned;     /* there is a predictive */
-    size_t *first;    /* [n_nodes + 1] first worker of each node */
-    uint8_t *part;    /* [n] enum part */
-    double *start_s;  /* [n] */
-    double *median_s; /* [n] of those LATER, else unset */
-    double *density;  /* [n_nodes][LIVE_LANES] log density of the arrived */
-    float *evidence;  /* [n_nodes][LIVE_LANES] log joint, lanes of a node */
-    float *posterior; /* [n_nodes][LIVE_LANES] p(g, m | so far) */
-    float *column;    /* [n][LIVE_LANES] survivals now */
-    float *late;      /* [BLOCKS][COLS][WIDE] late workers at later ticks */
-    float *sum;       /* [COLS][LIVE_LANES] the same */
+    bool planned;         /* there is a predictive */
+    size_t *first;        /* [n_nodes + 1] first worker of each node */
+    uint8_t *part;        /* [n] enum part */
+    double *start_s;      /* [n] */
+    double *median_s;     /* [n] of those LATER, else unset */
+    double *density;      /* [n_nodes][LIVE_LANES] log density of the arrived */
+    float *evidence;      /* [n_nodes][LIVE_LANES] log joint, lanes of a node */
+    float *posterior;     /* [n_nodes][LIVE_LANES] p(g, m | so far) */
+    float *column;        /* [n][LIVE_LANES] survivals now */
+    uint32_t *listed;     /* workers that a look adds up, node by node: those
+                         expected yet, or what differs from the early sums */
+    size_t *listed_first; /* [n_nodes + 1] where each node's begin */
+    uint8_t *summed;      /* [n_nodes] the early sums are taken */
+    float *late;          /* [BLOCKS][COLS][WIDE] late workers at later ticks */
+    float *sum;           /* [COLS][LIVE_LANES] the same */
     size_t arrived, waiting; /* waiting: RUNNING or LATER */
     size_t next;             /* the tick to decide at next */
     size_t col;              /* the tick last decided at */
     size_t counts;           /* arrivals ahead that plans are made for */
+    bool now_is_tick;        /* the last look was at one */
     bool decided; /* there is a decision in this step, and posterior holds */
-    struct live_outlook outlook; /* of the last one */
+    struct live_outlook outlook; /* of the last one, */
+    double price;                /* made for this lambda or a higher one */
     size_t ask_at;               /* arrivals at which its plan closes */
     double quiet_s;              /* no tick before this is looked at */
     double planned_s, expected, elapsed_s;
@@ -56,6 +68,10 @@ static inline bool live_is_late(const struct live *l, size_t j)
     return l->part[j] == RUNNING ||
            (l->part[j] == LATER && !live_sits_out(l, j, l->start_s[j]));
 }
+
+/* Condition on what is known at now_s, and expect: fills posterior, column and
+ * outlook, with the ticks that may matter to lambda. */
+void live_look(struct live *l, double now_s, double lambda);
 
 /* Posterior probability of a block of lanes that is taken for none. */
 #define LIVE_NEGLIGIBLE 1e-7f

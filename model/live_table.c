@@ -88,11 +88,11 @@ void live_table_survival(const struct live_table *t, size_t worker,
     live_survival_at(&m, (float)log_s, out);
 }
 
-void live_table_fill(struct live_table *t)
+void live_table_fill(struct live_table *t, size_t first, size_t end)
 {
     struct live_ticks ticks = {t->cols, t->even, t->step, t->log_tau};
 
-    for (size_t j = 0; j < t->n; j++) {
+    for (size_t j = first; j < end; j++) {
         struct live_mixture m = mixture(t, j);
         live_survival_ticks(&m, &ticks, t->survival + j * LIVE_COLS * LANES);
     }

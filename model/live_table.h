@@ -48,8 +48,8 @@ bool live_table_take(struct live_table *t, const struct predictive *p);
 void live_table_grid(struct live_table *t, double log_low, double log_high,
                      const double *tail, size_t n_tail);
 
-/* The survival of all workers at all ticks, each started at 0. */
-void live_table_fill(struct live_table *t);
+/* The survival of the workers [first, end) at all ticks, each started at 0. */
+void live_table_fill(struct live_table *t, size_t first, size_t end);
 
 /* That of one worker which starts at start_s. */
 void live_table_row(struct live_table *t, size_t worker, double start_s);

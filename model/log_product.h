@@ -16,7 +16,7 @@ struct log_product {
     size_t factors;
 };
 
-static inline void log_product_init(struct log_product *p)
+VM_INLINE void log_product_init(struct log_product *p)
 {
     for (size_t i = 0; i < LIVE_LANES; i++) {
         p->product[i] = 1;
@@ -25,8 +25,9 @@ static inline void log_product_init(struct log_product *p)
     p->factors = 0;
 }
 
-static inline void log_product_normalise(struct log_product *p)
+VM_INLINE void log_product_normalise(struct log_product *p)
 {
+#pragma omp simd
     for (size_t i = 0; i < LIVE_LANES; i++) {
         uint32_t bits = vm_bits(p->product[i]);
         p->power[i] += (int32_t)(bits >> 23) - 127;
@@ -35,17 +36,19 @@ static inline void log_product_normalise(struct log_product *p)
     p->factors = 0;
 }
 
-static inline void log_product_take(struct log_product *p, const float *s)
+VM_INLINE void log_product_take(struct log_product *p, const float *s)
 {
+#pragma omp simd
     for (size_t i = 0; i < LIVE_LANES; i++)
         p->product[i] *= s[i];
     if (++p->factors == 3)
         log_product_normalise(p);
 }
 
-static inline void log_product_get(struct log_product *p, float *out)
+VM_INLINE void log_product_get(struct log_product *p, float *out)
 {
     log_product_normalise(p);
+#pragma omp simd
     for (size_t i = 0; i < LIVE_LANES; i++)
         out[i] = (float)p->power[i] * .69314718f + vm_log(p->product[i]);
 }
