@@ -18,7 +18,7 @@ enum { STRETCH = 6 };
 
 /* With so many times the arrivals expected by a tick that plans are made for,
  * those plans are over by then: the probability that they are not is 2e-8 with
- * 16 arrivals, less with more. */
+ * 16 of them. */
 enum { PLENTY = 4 };
 
 /* Probability of a cluster atom that is taken for none. */
