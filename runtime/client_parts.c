@@ -24,8 +24,23 @@ static bool is_over(const struct dsgd *d)
            SEGMENT_POOL_STEP(atomic_load(&d->seg.pool->claim)) > d->step;
 }
 
-static enum dsgd_err hand_over(struct dsgd *d)
+/* Was the last offer accepted?  Only then is the other buffer free. */
+static bool is_decided(const struct dsgd *d)
 {
+    uint64_t word = atomic_load(&self(d)->accepted);
+
+    return !d->work.offers ||
+           word == SEGMENT_POOL_WORD(d->step, d->work.offers);
+}
+
+/* The step is over; what was accepted does not change any more.
+ *   part  in  that was computed and is not offered, or NULL */
+static enum dsgd_err hand_over(struct dsgd *d, const struct client_kept *part)
+{
+    struct client_carry *carry = &d->work.carry;
+
+    if (carry->is_on && !d->stale)
+        carry_over(carry, is_decided(d), part, d->grad_elems);
     d->work.claimed = false;
     d->reduced = d->step;
     d->step = 0;
@@ -38,11 +53,30 @@ static void doze(struct dsgd *d, uint32_t bell)
     client_wait_bell(d, bell, LIFE_EVERY_NS);
 }
 
+/* Where every part is somebody's. */
+static bool next_own(struct dsgd *d, uint32_t *entry)
+{
+    struct client_work *work = &d->work;
+    uint64_t limit = atomic_load(&d->seg.pool->limit);
+
+    if (SEGMENT_POOL_STEP(limit) != d->step)
+        return false;
+    while (work->next < SEGMENT_POOL_INDEX(limit)) {
+        *entry = work->next++;
+        if (atomic_load(&d->seg.parts[*entry].owner) == d->local + 1)
+            return true;
+    }
+    return false;
+}
+
 static bool take_entry(struct dsgd *d, uint32_t *entry)
 {
     struct seg_pool *pool = d->seg.pool;
     uint64_t word = atomic_load(&pool->claim);
 
+    if (SEGMENT_POOL_STEP(word) == d->step &&
+        (atomic_load(&pool->kind) & SEG_POOL_OWNED))
+        return next_own(d, entry);
     do {
         uint64_t limit = atomic_load(&pool->limit);
         if (SEGMENT_POOL_STEP(word) != d->step ||
@@ -63,6 +97,7 @@ static bool read_entry(struct dsgd *d, uint32_t entry, struct dsgd_part *part)
     part->first_sample =
         atomic_load_explicit(&from->first, memory_order_acquire);
     part->n_samples = atomic_load_explicit(&from->count, memory_order_acquire);
+    d->work.late = atomic_load_explicit(&from->late, memory_order_acquire);
     return SEGMENT_POOL_STEP(atomic_load(&d->seg.pool->claim)) == d->step;
 }
 
@@ -76,6 +111,66 @@ static bool has_given(const struct dsgd *d)
            SEGMENT_POOL_INDEX(word) > 0;
 }
 
+/* Tell the aggregator of a part of this step. */
+static void post_part(struct dsgd *d, enum seg_event_kind kind, uint32_t buf,
+                      const struct client_kept *part)
+{
+    struct seg_event e = {.kind = kind,
+                          .fraction = part->spent_s,
+                          .step = d->step,
+                          .at_ns = sys_now_ns(),
+                          .value = part->samples,
+                          .buf = buf,
+                          .entry = part->entry};
+
+    if (kind == SEG_EVENT_KEPT)
+        e.value |= (uint64_t)part->entry << 32;
+    client_sign_of_life(d);
+    segment_post(&d->seg, d->local, &e);
+}
+
+static void offer(struct dsgd *d, const struct client_kept *part)
+{
+    struct client_work *work = &d->work;
+    uint32_t buf = work->offers ? !work->buf : 0;
+    float *to = segment_slot(&d->seg, d->local, buf);
+    const float *const rows[] = {segment_slot(&d->seg, d->local, !buf),
+                                 part->grad};
+
+    if (work->offers)
+        sum_group(to, rows, 2, true, d->grad_elems);
+    else
+        memcpy(to, part->grad, d->grad_elems * sizeof *to);
+    work->buf = buf;
+    work->offers++;
+    post_part(d, SEG_EVENT_PART, buf, part);
+}
+
+/* What was kept for this step comes before its own parts.  Returns whether all
+ * was offered, or is of no use. */
+static bool offer_kept(struct dsgd *d)
+{
+    struct client_carry *carry = &d->work.carry;
+    struct seg_pool *pool = d->seg.pool;
+
+    if (!carry_is_due(carry))
+        return true;
+    if (SEGMENT_POOL_STEP(atomic_load(&pool->claim)) != d->step)
+        return false;
+    uint32_t kind = atomic_load(&pool->kind);
+    if (SEGMENT_POOL_STEP(atomic_load(&pool->claim)) != d->step)
+        return false;
+    if (!(kind & SEG_POOL_CARRIES))
+        carry->n = 0;
+    while (carry->n && is_decided(d)) {
+        struct client_kept part = carry->part[0];
+        part.entry |= MSG_CARRIED_PART;
+        offer(d, &part);
+        carry_drop_first(carry);
+    }
+    return !carry->n;
+}
+
 static enum dsgd_err claim_shared(struct dsgd *d)
 {
     struct client_work *work = &d->work;
@@ -83,8 +178,8 @@ static enum dsgd_err claim_shared(struct dsgd *d)
     for (;;) {
         uint32_t bell = atomic_load(&d->seg.h->worker_bell);
         if (is_over(d))
-            return hand_over(d);
-        if (!has_given(d) && take_entry(d, &work->entry) &&
+            return hand_over(d, NULL);
+        if (offer_kept(d) && !has_given(d) && take_entry(d, &work->entry) &&
             read_entry(d, work->entry, &work->part))
             break;
         doze(d, bell);
@@ -93,50 +188,35 @@ static enum dsgd_err claim_shared(struct dsgd *d)
     return DSGD_OK;
 }
 
-/* Was the last offer accepted?  Only then is the other buffer free. */
-static bool is_decided(const struct dsgd *d)
+/* A part that the next step is to have. */
+static void keep(struct dsgd *d, const struct client_kept *part)
 {
-    uint64_t word = atomic_load(&self(d)->accepted);
-
-    return !d->work.offers ||
-           word == SEGMENT_POOL_WORD(d->step, d->work.offers);
+    carry_keep(&d->work.carry, part, d->grad_elems);
+    post_part(d, SEG_EVENT_KEPT, 0, part);
 }
 
-static void offer(struct dsgd *d, const float *grad, size_t n)
+static enum dsgd_err deposit_shared(struct dsgd *d, const float *grad)
 {
     struct client_work *work = &d->work;
-    uint32_t buf = work->offers ? !work->buf : 0;
-    float *to = segment_slot(&d->seg, d->local, buf);
-    const float *const rows[] = {segment_slot(&d->seg, d->local, !buf), grad};
+    struct client_kept part = {
+        .entry = work->entry, .samples = work->part.n_samples, .grad = grad};
 
-    if (work->offers)
-        sum_group(to, rows, 2, true, n);
-    else
-        memcpy(to, grad, n * sizeof *to);
-    work->buf = buf;
-    work->offers++;
-    struct seg_event e = {.kind = SEG_EVENT_PART,
-                          .step = d->step,
-                          .at_ns = sys_now_ns(),
-                          .value = work->part.n_samples,
-                          .buf = buf,
-                          .entry = work->entry};
-    e.fraction = (float)((double)(e.at_ns - work->claim_ns) * 1e-9);
-    client_sign_of_life(d);
-    segment_post(&d->seg, d->local, &e);
-}
-
-static enum dsgd_err deposit_shared(struct dsgd *d, const float *grad, size_t n)
-{
+    part.spent_s = (float)((double)(sys_now_ns() - work->claim_ns) * 1e-9);
     for (;;) {
         uint32_t bell = atomic_load(&d->seg.h->worker_bell);
         if (is_over(d))
-            return hand_over(d);
-        if (is_decided(d))
+            return hand_over(d, &part);
+        if (work->late || is_decided(d))
             break;
         doze(d, bell);
     }
-    offer(d, grad, n);
+    if (work->late) {
+        keep(d, &part);
+        return DSGD_OK;
+    }
+    offer(d, &part);
+    if (work->carry.is_on)
+        carry_offered(&work->carry, &part, d->grad_elems);
     return DSGD_OK;
 }
 
@@ -185,6 +265,8 @@ enum dsgd_err dsgd_claim(struct dsgd *d, struct dsgd_part *part)
         work->claimed = false;
         work->offers = 0;
         work->given = 0;
+        work->next = 0;
+        carry_begin(&work->carry, d->step);
     }
     if (work->claimed)
         return error_set(&d->error, DSGD_E_STATE,
@@ -217,5 +299,5 @@ enum dsgd_err dsgd_deposit(struct dsgd *d, const float *grad, size_t n,
                          (unsigned long long)samples,
                          (unsigned long long)work->part.n_samples);
     work->claimed = false;
-    return work->shared ? deposit_shared(d, grad, n) : deposit_own(d, grad, n);
+    return work->shared ? deposit_shared(d, grad) : deposit_own(d, grad, n);
 }

@@ -58,8 +58,10 @@ enum seg_event_kind {
     SEG_EVENT_LEAVE = 7,    /* gives no more */
     SEG_EVENT_DIED = 8,     /* its process has ended: value, see below */
     SEG_EVENT_PART = 9,     /* offers part `entry` of step `step`: samples */
-    SEG_EVENT_WAITS = 10    /* to the coordinator alone: an offer waits for
+    SEG_EVENT_WAITS = 10,   /* to the coordinator alone: an offer waits for
                                tokens */
+    SEG_EVENT_KEPT = 11     /* in a replay: keeps part `entry` for the next
+                               step: entry << 32 | samples */
 };
 
 /* The value of DIED: a status of wait(2), and these. */
@@ -75,7 +77,7 @@ struct seg_event {
     uint64_t at_ns; /* CLOCK_MONOTONIC of this node */
     uint64_t value; /* COMMIT, PART: samples; CHECKSUM: the checksum */
     uint32_t buf;   /* COMMIT, PART: where the sum lies */
-    uint32_t entry; /* PART: of the pool */
+    uint32_t entry; /* PART: of the pool, see MSG_CARRIED_PART */
 };
 
 /* A copy of the registered state, in a memfd that the owner keeps open: read
@@ -138,6 +140,14 @@ struct seg_sum {
 
 struct seg_part {
     _Atomic uint64_t first, count;
+    _Atomic uint32_t owner; /* 0: who claims it; else local index + 1 */
+    _Atomic uint32_t late;  /* it is kept for the next step */
+};
+
+/* What there is to know of a step's pool, bits. */
+enum seg_pool_kind {
+    SEG_POOL_CARRIES = 1, /* parts of the step before may be offered */
+    SEG_POOL_OWNED = 2    /* every part is one worker's: nothing is claimed */
 };
 
 /* A step's parts on this node.  Written by the aggregator while claim is 0; a
@@ -146,6 +156,7 @@ struct seg_part {
 struct seg_pool {
     alignas(64) _Atomic uint64_t claim; /* the next that is free */
     alignas(64) _Atomic uint64_t limit; /* how many there are */
+    _Atomic uint32_t kind;              /* enum seg_pool_kind */
 };
 
 struct seg_header {
