@@ -75,8 +75,10 @@ void parts_world_begin(struct parts_world *w, const double *x)
     w->events = 0;
     for (size_t j = 0; j < w->n; j++) {
         struct parts_worker *p = &w->worker[j];
+        bool carried = w->spec->carry_parts && !p->old && p->lag_s > 0;
         p->old = p->lag_s > 0;
-        p->in = p->worked = p->claim = 0;
+        p->claim = carried ? p->claim : 0;
+        p->in = p->worked = 0;
         p->work_s = 0;
         if (!p->old)
             p->end_s = INFINITY;
@@ -106,7 +108,7 @@ void parts_world_deposit(struct parts_world *w, size_t j, double at_s,
 {
     struct parts_worker *p = &w->worker[j];
 
-    if (p->claim) {
+    if (p->claim && !p->old) {
         p->work_s += at_s - p->start_s - w->spec->part_cost_s;
         p->worked += p->claim;
     }
@@ -149,7 +151,7 @@ static struct seen see(const struct parts_world *w, size_t j, double close_s,
     if (p->worked)
         return (struct seen){p->work_s * (double)w->units / (double)p->worked,
                              TIMING_EXACT};
-    if (!p->claim) /* nothing of this step was begun */
+    if (!p->claim || p->old) /* nothing of this step was begun */
         return (struct seen){0, TIMING_NONE};
     return see_running(w, j, close_s, noise);
 }

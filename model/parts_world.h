@@ -13,7 +13,8 @@
 struct parts_worker {
     double lag_s;   /* at the step's start: free then, 0: ready */
     bool old;       /* it has an older step's claim in hand until then */
-    size_t claim;   /* units of this step in hand */
+    size_t claim;   /* units in hand: of this step, or old ones that count in
+                       it */
     double start_s; /* of what is in hand */
     double end_s;   /* of the same, INFINITY: nothing is */
     double batch_s; /* duration of a whole batch at the rate of that */

@@ -14,6 +14,7 @@ enum {
     OPT_MODEL,
     OPT_RULE,
     OPT_LATE,
+    OPT_LATE_PARTS,
     OPT_OBSERVE,
     OPT_OVERHEAD,
     OPT_PARTS,
@@ -34,6 +35,7 @@ static const struct option long_options[] = {
     {"model", required_argument, NULL, OPT_MODEL},
     {"rule", required_argument, NULL, OPT_RULE},
     {"late", required_argument, NULL, OPT_LATE},
+    {"late-parts", required_argument, NULL, OPT_LATE_PARTS},
     {"observe", required_argument, NULL, OPT_OBSERVE},
     {"overhead", required_argument, NULL, OPT_OVERHEAD},
     {"parts", required_argument, NULL, OPT_PARTS},
@@ -65,6 +67,8 @@ static const char help[] =
     "starts\n"
     "                           anew), busy (finishes first), poll:M (stops\n"
     "                           at its next of M micro-batches)\n"
+    "      --late-parts WHAT    what becomes of a part in hand at the close:\n"
+    "                           requeue (default), carry (busy, parts-shared)\n"
     "      --observe WHAT       what is known of it: late, progress, censored\n"
     "      --overhead P%        cost of a step, of the median duration (2%)\n"
     "      --parts M            of a batch, where a policy works in parts (8)\n"
@@ -202,6 +206,17 @@ static enum dsgd_err parse_parts(const char *text, struct replay_options *opt,
     return rc;
 }
 
+static enum dsgd_err parse_late_parts(const char *text,
+                                      struct simulate_spec *spec,
+                                      struct dsgd_error *err)
+{
+    spec->carry_parts = strcmp(text, "carry") == 0;
+    if (spec->carry_parts || strcmp(text, "requeue") == 0)
+        return DSGD_OK;
+    return error_set(err, DSGD_E_USAGE,
+                     "--late-parts: \"%.40s\" is none of requeue, carry", text);
+}
+
 static enum dsgd_err add_model(const char *path, struct replay_options *opt,
                                struct dsgd_error *err)
 {
@@ -231,6 +246,8 @@ static enum dsgd_err take_value(int c, const char *value,
         return rule_parse("--rule", value, &opt->rule, err);
     case OPT_LATE:
         return parse_late(value, &opt->simulate, err);
+    case OPT_LATE_PARTS:
+        return parse_late_parts(value, &opt->simulate, err);
     case OPT_OBSERVE:
         return parse_observe(value, opt, err);
     case OPT_OVERHEAD:
@@ -305,6 +322,10 @@ static enum dsgd_err check(const struct replay_options *opt,
         return error_set(err, DSGD_E_USAGE,
                          "--json and -P are two formats; give "
                          "one");
+    if (opt->simulate.carry_parts && opt->simulate.late != LIVE_BUSY)
+        return error_set(err, DSGD_E_USAGE,
+                         "--late-parts: carry needs --late=busy: workers that "
+                         "finish what they have in hand");
     if (opt->write && opt->n_synth + opt->n_traces != 1)
         return error_set(err, DSGD_E_USAGE,
                          "--write: %.200s takes one trace, not %zu", opt->write,

@@ -28,6 +28,8 @@ struct simulate_spec {
     size_t parts;       /* of a batch, for the parts policies; >= 1 */
     double part_cost_s; /* of claiming and depositing a part */
     double part_noise;  /* sd of the log of a claim's rate around its step's */
+    bool carry_parts;   /* of LIVE_BUSY and parts-shared: what is in hand at the
+                           close counts in the next step */
     size_t warmup;      /* first steps: wait for all, and do not count */
     uint64_t seed;      /* of the noise of progress estimates */
 };

@@ -235,13 +235,15 @@ enum dsgd_err simulate_parts(const struct simulate_spec *spec,
                              struct simulate_result *result,
                              struct dsgd_error *err)
 {
-    *result = (struct simulate_result){0};
+    struct simulate_spec own = *spec;
     enum dsgd_err rc = simulate_check(setup->trace, spec, err);
 
+    *result = (struct simulate_result){0};
     if (rc != DSGD_OK)
         return rc;
-    rc = kind == POLICY_PARTS_OWN ? parts_own_run(spec, setup, result, err)
-                                  : run_pool(spec, kind, setup, result, err);
+    own.carry_parts = spec->carry_parts && kind == POLICY_PARTS_SHARED;
+    rc = kind == POLICY_PARTS_OWN ? parts_own_run(&own, setup, result, err)
+                                  : run_pool(&own, kind, setup, result, err);
     if (rc != DSGD_OK)
         simulate_result_free(result);
     return rc;

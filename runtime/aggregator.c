@@ -438,6 +438,7 @@ static void on_message(void *context, uint32_t node, const struct msg *m,
             node_start(a->node, m->step, body);
         break;
     case MSG_POOL:
+    case MSG_SCRIPT:
     case MSG_TOKENS:
     case MSG_REVOKE:
     case MSG_KNOWN:

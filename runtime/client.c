@@ -59,6 +59,12 @@ enum dsgd_err client_create(const struct dsgd_options *opt,
     d->work.deposits = opt->deposits && opt->sampler == DSGD_SAMPLER_RANGES;
     d->work.counts = launch_deposits(opt);
     d->work.per_part = launch_part(opt);
+    if (is_worker(d) && launch_keeps_parts(opt) &&
+        !carry_create(&d->work.carry, opt->grad_elems)) {
+        carry_free(&d->work.carry);
+        free(d);
+        return error_set(err, DSGD_E_NOMEM, "worker: no memory");
+    }
     d->copy.fd = d->checkpoint.fd = -1;
     d->has_checkpoints = *opt->checkpoint_dir != '\0';
     d->watches = d->has_checkpoints && opt->checkpoint_signals;
@@ -78,6 +84,7 @@ void client_destroy(struct dsgd *d)
     state_drop(&d->copy);
     state_drop(&d->checkpoint);
     segment_detach(&d->seg);
+    carry_free(&d->work.carry);
     free(d->parts);
     free(d);
 }

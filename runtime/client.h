@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "aggregator.h"
+#include "client_carry.h"
 #include "dsgd.h"
 #include "segment.h"
 #include "state.h"
@@ -24,7 +25,10 @@ struct client_work {
     bool claimed;      /* and not deposited: part */
     struct dsgd_part part;
     uint32_t entry; /* … of the pool */
+    bool late;      /* … to be kept for the next step */
     uint64_t claim_ns;
+    uint32_t next; /* entry to look at, where each is somebody's */
+    struct client_carry carry;
     uint32_t offers; /* made */
     uint32_t buf;    /* of the last one */
 };

@@ -24,8 +24,23 @@ static bool is_over(const struct dsgd *d)
            SEGMENT_POOL_STEP(atomic_load(&d->seg.pool->claim)) > d->step;
 }
 
-static enum dsgd_err hand_over(struct dsgd *d)
+/* Was the last offer accepted?  Only then is the other buffer free. */
+static bool is_decided(const struct dsgd *d)
 {
+    uint64_t word = atomic_load(&self(d)->accepted);
+
+    return !d->work.offers ||
+           word == SEGMENT_POOL_WORD(d->step, d->work.offers);
+}
+
+/* The step is over; what was accepted does not change any more.
+ *   part  in  that was computed and is not offered, or NULL */
+static enum dsgd_err hand_over(struct dsgd *d, const struct client_kept *part)
+{
+    struct client_carry *carry = &d->work.carry;
+
+    if (carry->is_on && !d->stale)
+        carry_over(carry, is_decided(d), part, d->grad_elems);
     d->work.claimed = false;
     d->reduced = d->step;
     d->step = 0;
@@ -38,11 +53,30 @@ static void doze(struct dsgd *d, uint32_t bell)
     client_wait_bell(d, bell, LIFE_EVERY_NS);
 }
 
+/* Where every part is somebody's. */
+static bool next_own(struct dsgd *d, uint32_t *entry)
+{
+    struct client_work *work = &d->work;
+    uint64_t limit = atomic_load(&d->seg.pool->limit);
+
+    if (SEGMENT_POOL_STEP(limit) != d->step)
+        return false;
+    while (work->next < SEGMENT_POOL_INDEX(limit)) {
+        *entry = work->next++;
+        if (atomic_load(&d->seg.parts[*entry].owner) == d->local + 1)
+            return true;
+    }
+    return false;
+}
+
 static bool take_entry(struct dsgd *d, uint32_t *entry)
 {
     struct seg_pool *pool = d->seg.pool;
     uint64_t word = atomic_load(&pool->claim);
 
+    if (SEGMENT_POOL_STEP(word) == d->step &&
+        (atomic_load(&pool->kind) & SEG_POOL_OWNED))
+        return next_own(d, entry);
     do {
         uint64_t limit = atomic_load(&pool->limit);
         if (SEGMENT_POOL_STEP(word) != d->step ||
@@ -63,6 +97,7 @@ static bool read_entry(struct dsgd *d, uint32_t entry, struct dsgd_part *part)
     part->first_sample =
         atomic_load_explicit(&from->first, memory_order_acquire);
     part->n_samples = atomic_load_explicit(&from->count, memory_order_acquire);
+    d->work.late = atomic_load_explicit(&from->late, memory_order_acquire);
     return SEGMENT_POOL_STEP(atomic_load(&d->seg.pool->claim)) == d->step;
 }
 
@@ -74,48 +109,6 @@ static bool has_given(const struct dsgd *d)
 
     return !d->work.offers && SEGMENT_POOL_STEP(word) == d->step &&
            SEGMENT_POOL_INDEX(word) > 0;
-}
-
-static enum dsgd_err claim_shared(struct dsgd *d)
-{
-    struct client_work *work = &d->work;
-
-    for (;;) {
-        uint32_t bell = atomic_load(&d->seg.h->worker_bell);
-        if (is_over(d))
-            return hand_over(d);
-        if (!has_given(d) && take_entry(d, &work->entry) &&
-            read_entry(d, work->entry, &work->part))
-            break;
-        doze(d, bell);
-    }
-    client_sign_of_life(d);
-    return DSGD_OK;
-}
-
-/* Was the last offer accepted?  Only then is the other buffer free. */
-static bool is_decided(const struct dsgd *d)
-{
-    uint64_t word = atomic_load(&self(d)->accepted);
-
-    return !d->work.offers ||
-           word == SEGMENT_POOL_WORD(d->step, d->work.offers);
-}
-
-/* What was given before and this, in the buffer that does not hold the former. */
-static void add(struct dsgd *d, const float *grad, size_t n)
-{
-    struct client_work *work = &d->work;
-    uint32_t buf = work->offers ? !work->buf : 0;
-    float *to = segment_slot(&d->seg, d->local, buf);
-    const float *const rows[] = {segment_slot(&d->seg, d->local, !buf), grad};
-
-    if (work->offers)
-        sum_group(to, rows, 2, true, n);
-    else
-        memcpy(to, grad, n * sizeof *to);
-    work->buf = buf;
-    work->offers++;
 }
 
 static void tell(struct dsgd *d, enum seg_event_kind kind, uint64_t value,
@@ -131,6 +124,28 @@ static void tell(struct dsgd *d, enum seg_event_kind kind, uint64_t value,
 
     client_sign_of_life(d);
     segment_post(&d->seg, d->local, &e);
+}
+
+/* What was given before and this, in the buffer that does not hold the former. */
+static void add(struct dsgd *d, const float *grad)
+{
+    struct client_work *work = &d->work;
+    uint32_t buf = work->offers ? !work->buf : 0;
+    float *to = segment_slot(&d->seg, d->local, buf);
+    const float *const rows[] = {segment_slot(&d->seg, d->local, !buf), grad};
+
+    if (work->offers)
+        sum_group(to, rows, 2, true, d->grad_elems);
+    else
+        memcpy(to, grad, d->grad_elems * sizeof *to);
+    work->buf = buf;
+    work->offers++;
+}
+
+static void offer(struct dsgd *d, const struct client_kept *part)
+{
+    add(d, part->grad);
+    tell(d, SEG_EVENT_PART, part->samples, part->entry, part->spent_s);
 }
 
 /* Sleep until the other buffer is free.  False: the step is over. */
@@ -151,15 +166,72 @@ static bool await_decision(struct dsgd *d)
     return !over;
 }
 
-static enum dsgd_err deposit_shared(struct dsgd *d, const float *grad, size_t n)
+/* What was kept for this step comes before its own parts.  Returns whether all
+ * was offered, or is of no use. */
+static bool offer_kept(struct dsgd *d)
+{
+    struct client_carry *carry = &d->work.carry;
+    struct seg_pool *pool = d->seg.pool;
+
+    if (!carry_is_due(carry))
+        return true;
+    if (SEGMENT_POOL_STEP(atomic_load(&pool->claim)) != d->step)
+        return false;
+    uint32_t kind = atomic_load(&pool->kind);
+    if (SEGMENT_POOL_STEP(atomic_load(&pool->claim)) != d->step)
+        return false;
+    if (!(kind & SEG_POOL_CARRIES))
+        carry->n = 0;
+    while (carry->n && is_decided(d)) {
+        struct client_kept part = carry->part[0];
+        part.entry |= MSG_CARRIED_PART;
+        offer(d, &part);
+        carry_drop_first(carry);
+    }
+    return !carry->n;
+}
+
+static enum dsgd_err claim_shared(struct dsgd *d)
 {
     struct client_work *work = &d->work;
 
-    if (!await_decision(d))
-        return hand_over(d);
-    add(d, grad, n);
-    double part_s = (double)(sys_now_ns() - work->claim_ns) * 1e-9;
-    tell(d, SEG_EVENT_PART, work->part.n_samples, work->entry, (float)part_s);
+    for (;;) {
+        uint32_t bell = atomic_load(&d->seg.h->worker_bell);
+        if (is_over(d))
+            return hand_over(d, NULL);
+        if (offer_kept(d) && !has_given(d) && take_entry(d, &work->entry) &&
+            read_entry(d, work->entry, &work->part))
+            break;
+        doze(d, bell);
+    }
+    client_sign_of_life(d);
+    return DSGD_OK;
+}
+
+/* A part that the next step is to have. */
+static void keep(struct dsgd *d, const struct client_kept *part)
+{
+    carry_keep(&d->work.carry, part, d->grad_elems);
+    tell(d, SEG_EVENT_KEPT, (uint64_t)part->entry << 32 | part->samples,
+         part->entry, part->spent_s);
+}
+
+static enum dsgd_err deposit_shared(struct dsgd *d, const float *grad)
+{
+    struct client_work *work = &d->work;
+    struct client_kept part = {
+        .entry = work->entry, .samples = work->part.n_samples, .grad = grad};
+
+    part.spent_s = (float)((double)(sys_now_ns() - work->claim_ns) * 1e-9);
+    if (work->late ? is_over(d) : !await_decision(d))
+        return hand_over(d, &part);
+    if (work->late) {
+        keep(d, &part);
+        return DSGD_OK;
+    }
+    offer(d, &part);
+    if (work->carry.is_on)
+        carry_offered(&work->carry, &part, d->grad_elems);
     return DSGD_OK;
 }
 
@@ -174,7 +246,7 @@ static enum dsgd_err leave_share(struct dsgd *d, uint64_t computed)
 {
     if (!d->stale)
         tell(d, SEG_EVENT_COMMIT, 0, 0, of_share(d, computed));
-    return hand_over(d);
+    return hand_over(d, NULL);
 }
 
 /* The next part of the worker's own share, until it is done or abandoned. */
@@ -211,15 +283,14 @@ static enum dsgd_err deposit_own(struct dsgd *d, const float *grad, size_t n)
 }
 
 /* Each part counts from now on. */
-static enum dsgd_err deposit_counted(struct dsgd *d, const float *grad,
-                                     size_t n)
+static enum dsgd_err deposit_counted(struct dsgd *d, const float *grad)
 {
     struct client_work *work = &d->work;
     uint64_t given = work->given + work->part.n_samples;
 
     if (!await_decision(d))
         return leave_share(d, given);
-    add(d, grad, n);
+    add(d, grad);
     work->given = given;
     if (given < d->share) {
         tell(d, SEG_EVENT_DEPOSIT, (uint64_t)work->offers << 32 | given, 0,
@@ -227,7 +298,7 @@ static enum dsgd_err deposit_counted(struct dsgd *d, const float *grad,
         return DSGD_OK;
     }
     tell(d, SEG_EVENT_COMMIT, given, 0, 1);
-    hand_over(d);
+    hand_over(d, NULL);
     return DSGD_OK;
 }
 
@@ -246,6 +317,8 @@ enum dsgd_err dsgd_claim(struct dsgd *d, struct dsgd_part *part)
         work->claimed = false;
         work->offers = 0;
         work->given = 0;
+        work->next = 0;
+        carry_begin(&work->carry, d->step);
     }
     if (work->claimed)
         return error_set(&d->error, DSGD_E_STATE,
@@ -279,6 +352,6 @@ enum dsgd_err dsgd_deposit(struct dsgd *d, const float *grad, size_t n,
                          (unsigned long long)work->part.n_samples);
     work->claimed = false;
     if (work->shared)
-        return deposit_shared(d, grad, n);
-    return work->counts ? deposit_counted(d, grad, n) : deposit_own(d, grad, n);
+        return deposit_shared(d, grad);
+    return work->counts ? deposit_counted(d, grad) : deposit_own(d, grad, n);
 }

@@ -32,10 +32,10 @@ static void assign(struct coordinator *c)
         able[w] = loss_alive(&c->worker[w]);
         prefer[w] = was_done(&c->worker[w]);
     }
-    if (c->replay)
-        replay_assign(c, c->range);
-    else if (c->deal)
+    if (c->deal)
         memset(c->range, 0, c->n_workers * sizeof *c->range);
+    else if (c->replay)
+        replay_assign(c, c->range);
     else
         c->whole = sampler_assign(c->sampler, able, prefer, c->range);
     for (uint32_t w = 0; w < c->n_workers; w++) {
@@ -228,7 +228,8 @@ static void begin_close(struct coordinator *c)
 static bool tick_open(struct coordinator *c)
 {
     loss_find(c);
-    if (!anything(c) && (all_left(c) || loss_of_all(c))) {
+    if (deal_hopeless(c) ||
+        (!anything(c) && (all_left(c) || loss_of_all(c)))) {
         end_run(c);
         return true;
     }
@@ -302,6 +303,8 @@ static void publish(struct coordinator *c)
         about.contributors += c->worker[w].arrived;
     epoch = sampler_epoch(c->sampler);
     if (c->replay) {
+        if (c->deal)
+            deal_settle(c);
         last = replay_publish(c, &epoch_end, &about.lr_scale);
         sampler_skip(c->sampler, epoch_end);
     } else {
@@ -522,6 +525,7 @@ static void on_event(struct coordinator *c, uint32_t w,
         break;
     case SEG_EVENT_PART:
     case SEG_EVENT_WAITS:
+    case SEG_EVENT_KEPT:
         loss_back(c, w);
         if (c->deal)
             deal_event(c, w, e);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "coordinator_dynamic.h"
+#include "coordinator_parts.h"
 #include "coordinator_priv.h"
 #include "error.h"
 #include "launch.h"
@@ -151,6 +152,7 @@ static void fill_facts(const struct coordinator *c, struct checkpoint_facts *f)
 /* Gradients that are carried are not in the state: their samples come back. */
 static size_t save_queue(struct coordinator *c, unsigned char *out)
 {
+    deal_hold_nothing(c);
     for (uint32_t w = 0; w < c->n_workers; w++)
         c->range[w] = c->worker[w].carry.range;
     return sampler_state_save(c->sampler, c->range, c->n_workers, out);

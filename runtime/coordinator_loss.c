@@ -128,6 +128,8 @@ const char *loss_of_all(const struct coordinator *c)
     }
     if (n_final == c->n_workers)
         return "no worker is left";
+    if (deal_hopeless(c))
+        return deal_hopeless(c);
     /* A new process goes on from another's state, from the first mean, or from
      * the checkpoint that the run went on from. */
     if (n_died == c->n_workers && c->published > c->resumed &&

@@ -10,36 +10,40 @@ static bool send_pool(struct coordinator *c, uint32_t node, uint32_t n_ranges,
 {
     struct deal *d = c->deal;
     struct msg m = {.kind = n_ranges ? MSG_POOL : MSG_TOKENS,
+                    .flags = d->node[node].n_held ? MSG_CARRIES : 0,
                     .count = n_ranges,
                     .step = c->step};
+    size_t bytes = n_ranges * sizeof *d->range;
 
     m.u.pool.part = d->part;
     m.u.pool.tokens = tokens;
     if (node)
         return c->transport->ops->control(c->transport, node, &m, d->range,
-                                          n_ranges * sizeof *d->range);
-    if (n_ranges)
-        node_pool(c->node, c->step, d->part, d->range, n_ranges, tokens);
-    else
-        node_tokens(c->node, c->step, tokens);
+                                          bytes);
+    node_message(c->node, &m, d->range, bytes);
     return true;
 }
 
-/* Number a range's parts as the node does. */
+void deal_note(struct deal_node *n, uint64_t first, uint64_t samples,
+               uint64_t part)
+{
+    for (uint64_t at = 0; at < samples; at += part) {
+        uint64_t left = samples - at;
+        n->part[n->n++] =
+            (struct deal_part){.first = first + at,
+                               .count = (uint32_t)(left < part ? left : part),
+                               .worker = NOBODY};
+    }
+    n->samples += samples;
+}
+
 static void note_parts(struct deal *d, struct deal_node *n,
                        const struct msg_range *range)
 {
     uint32_t before = n->n;
 
-    for (uint64_t at = 0; at < range->count; at += d->part) {
-        uint64_t left = range->count - at;
-        n->part[n->n++] = (struct deal_part){
-            .first = range->first + at,
-            .count = (uint32_t)(left < d->part ? left : d->part),
-            .worker = NOBODY};
-    }
+    deal_note(n, range->first, range->count, d->part);
     d->n_parts += n->n - before;
-    n->samples += range->count;
 }
 
 /* What is drawn for a node that is granted tokens: for each of its workers it
@@ -149,8 +153,17 @@ void deal_open(struct coordinator *c)
         n->samples = 0;
         n->freezes = false;
     }
-    tokens_open(&d->tokens, d->part, plan(c), d->alive);
+    if (c->replay) {
+        deal_script_open(c);
+        return;
+    }
+    uint64_t batch = plan(c);
+    if (d->ending && deal_release(c)) /* there may be more then */
+        batch = plan(c);
+    tokens_open(&d->tokens, d->part, batch, d->alive);
     d->n_parts = 0;
+    for (uint32_t i = 0; i < c->n_nodes; i++)
+        d->n_parts += d->node[i].n_held;
     d->freezing = false;
     d->came_s = c->now_s;
     d->news = true;
@@ -161,18 +174,27 @@ void deal_open(struct coordinator *c)
     }
 }
 
+struct deal_part *deal_part_of(struct deal_node *n, uint32_t entry)
+{
+    uint32_t index = entry & ~MSG_CARRIED_PART;
+
+    if (entry == index)
+        return index < n->n ? &n->part[index] : NULL;
+    return index < n->n_held ? &n->held[index] : NULL;
+}
+
 static void take_part(struct coordinator *c, uint32_t w,
                       const struct msg_event *e)
 {
     struct deal *d = c->deal;
     struct worker *worker = &c->worker[w];
-    struct deal_node *n = &d->node[worker->node];
-    uint64_t entry = e->value >> 32, samples = e->value & UINT32_MAX;
+    uint64_t samples = e->value & UINT32_MAX;
+    struct deal_part *p =
+        deal_part_of(&d->node[worker->node], (uint32_t)(e->value >> 32));
 
-    if (entry >= n->n || n->part[entry].worker != NOBODY ||
-        n->part[entry].count != samples)
+    if (!p || p->worker != NOBODY || p->count != samples)
         return;
-    n->part[entry].worker = w;
+    p->worker = w;
     tokens_accept(&d->tokens, worker->node, samples, c->now_s - c->step_s);
     worker->samples += samples;
     worker->buf = e->buf;
@@ -206,6 +228,8 @@ void deal_event(struct coordinator *c, uint32_t w, const struct msg_event *e)
         take_part(c, w, e);
     } else if (e->kind == SEG_EVENT_WAITS) {
         set_waits(d, node, w, e->value);
+    } else if (e->kind == SEG_EVENT_KEPT && c->replay) {
+        deal_script_event(c, w, e);
     }
 }
 
@@ -281,6 +305,8 @@ void deal_lose(struct coordinator *c, uint32_t node)
     }
     for (uint32_t i = n->n; i-- > 0;)
         sampler_take_back(c->sampler, n->part[i].first, n->part[i].count);
+    d->n_parts -= n->n_held;
+    deal_release_node(c, n);
     d->spare += (int64_t)n->samples - (int64_t)d->tokens.node[node].given;
     d->n_parts -= n->n;
     n->n = n->asked = 0;
@@ -394,6 +420,8 @@ bool deal_tick(struct coordinator *c)
         return false;
     d->news = false;
     d->look_s = c->now_s + look_s;
+    if (c->replay)
+        return deal_script_tick(c);
     bool did = find_lost(c);
     if (deal_done(c) || freeze(c))
         return did;
@@ -405,6 +433,8 @@ bool deal_done(const struct coordinator *c)
 {
     const struct deal *d = c->deal;
 
+    if (c->replay)
+        return deal_script_done(c);
     if (d->tokens.accepted == d->tokens.batch)
         return true;
     if (!d->freezing || !anybody(c))
@@ -415,49 +445,6 @@ bool deal_done(const struct coordinator *c)
             return false;
     }
     return true;
-}
-
-/* Record a node's parts, one row for parts of a worker that follow each other,
- * and give back what nobody gave. */
-static void settle_node(struct coordinator *c, const struct deal_node *n)
-{
-    struct sample_range run = {0};
-
-    for (uint32_t i = n->n; i-- > 0;) {
-        const struct deal_part *p = &n->part[i];
-        if (p->worker == NOBODY) {
-            sampler_take_back(c->sampler, p->first, p->count);
-            continue;
-        }
-        sampler_done(c->sampler, p->count);
-        run.first = p->first;
-        run.count += p->count;
-        if (i && n->part[i - 1].worker == p->worker &&
-            n->part[i - 1].first + n->part[i - 1].count == p->first)
-            continue;
-        log_contribution(c, p->worker, c->step, &run, run.count);
-        run.count = 0;
-    }
-}
-
-void deal_settle(struct coordinator *c)
-{
-    const double fade = .9;
-    struct deal *d = c->deal;
-
-    for (uint32_t i = c->n_nodes; i-- > 0;)
-        settle_node(c, &d->node[i]);
-    for (uint32_t w = 0; w < c->n_workers; w++) {
-        struct worker *worker = &c->worker[w];
-        if (!worker->arrived || !(d->busy_s[w] > 0))
-            continue;
-        double batch_s =
-            d->busy_s[w] / (double)worker->samples * (double)c->opt.batch;
-        worker->duration_s = (float)batch_s;
-        cutoff_observe(c->cutoff, w, batch_s);
-    }
-    d->slow_s *= fade;
-    tokens_close(&d->tokens);
 }
 
 double deal_next_s(const struct coordinator *c)

@@ -13,7 +13,16 @@
  * At the end of an epoch there are no samples to spare: tokens go with ranges,
  * none are revoked, and those who have claimed parts are waited for.  When no
  * part comes for one hard timeout all tokens are taken back, and the step is
- * closed with what it has. */
+ * closed with what it has.
+ *
+ * Where late parts are carried, what was not given to a step is held for one
+ * step more: who has computed some of it by then offers that first, and it uses
+ * the tokens of that step.  Whatever was not offered goes back after it, so that
+ * nobody need know who had what.  Nothing is held when the next step may need
+ * all that is left of the epoch, nor over a checkpoint.
+ *
+ * In a replay each worker is given the parts that it gave then, and keeps those
+ * that were carried. */
 #ifndef DSGD_COORDINATOR_PARTS_H
 #define DSGD_COORDINATOR_PARTS_H
 
@@ -29,7 +38,7 @@ void deal_free(struct coordinator *c);
 /* Step c->step opens: ranges and tokens for those who live. */
 void deal_open(struct coordinator *c);
 
-/* SEG_EVENT_PART, SEG_EVENT_WAITS, and that a worker has begun. */
+/* SEG_EVENT_PART, SEG_EVENT_WAITS, SEG_EVENT_KEPT, and that a worker has begun. */
 void deal_event(struct coordinator *c, uint32_t worker,
                 const struct msg_event *e);
 
@@ -49,6 +58,12 @@ void deal_lose(struct coordinator *c, uint32_t node);
 /* The step is published: what was given is contributed, and recorded, all else
  * goes back. */
 void deal_settle(struct coordinator *c);
+
+/* Nothing is held for the next step, whose samples are to be saved. */
+void deal_hold_nothing(struct coordinator *c);
+
+/* Why a replay can't go on, or NULL. */
+const char *deal_hopeless(const struct coordinator *c);
 
 /* When deal_tick has something to do if nothing happens before; INFINITY. */
 double deal_next_s(const struct coordinator *c);

@@ -23,7 +23,7 @@ static uint64_t part_size(uint64_t batch, uint64_t parts, uint64_t most)
 static enum dsgd_err check(const struct coordinator *c, enum cutoff_mode mode,
                            struct dsgd_error *err)
 {
-    if (mode != CUTOFF_FULL)
+    if (mode != CUTOFF_FULL && mode != CUTOFF_REPLAY)
         return error_set(
             err, DSGD_E_USAGE,
             "--dsgd-work: shared computes the whole batch of every "
@@ -35,19 +35,16 @@ static enum dsgd_err check(const struct coordinator *c, enum cutoff_mode mode,
                          "--dsgd-work: shared needs the samples to be handed "
                          "out: a program with its own data loader can have "
                          "\"own\" only");
-    if (c->opt.late == DSGD_LATE_CARRY)
-        return error_set(err, DSGD_E_USAGE,
-                         "--dsgd-late: carry has no meaning with "
-                         "--dsgd-work=shared, where parts that are late go "
-                         "back: use requeue");
     return DSGD_OK;
 }
 
 /* A node may have to do the work of several, within reason. */
 static uint32_t capacity_of(const struct coordinator *c, uint32_t node,
-                            uint64_t parts)
+                            uint64_t parts, bool replays)
 {
     const uint64_t times = 8;
+    if (replays) /* all that a node may have been given then */
+        return SEGMENT_PARTS + c->peer[node].n_local;
     uint64_t own = c->peer[node].n_local * (parts + 1);
     uint64_t all = c->n_workers * (parts + 1);
     uint64_t most = own * times < all ? own * times : all;
@@ -56,7 +53,7 @@ static uint32_t capacity_of(const struct coordinator *c, uint32_t node,
 }
 
 static enum dsgd_err allocate(struct coordinator *c, struct deal *d,
-                              struct dsgd_error *err)
+                              bool replays, struct dsgd_error *err)
 {
     uint64_t parts = c->opt.batch / d->part;
     bool good = true;
@@ -68,14 +65,17 @@ static enum dsgd_err allocate(struct coordinator *c, struct deal *d,
     d->alive = calloc(c->n_nodes, sizeof *d->alive);
     d->drawn = calloc(MSG_RANGES, sizeof *d->drawn);
     d->range = calloc(MSG_RANGES, sizeof *d->range);
+    d->script = calloc(MSG_SCRIPTS, sizeof *d->script);
+    d->row = calloc(c->n_workers, sizeof *d->row);
     for (uint32_t i = 0; d->node && i < c->n_nodes; i++) {
         struct deal_node *n = &d->node[i];
-        n->capacity = capacity_of(c, i, parts);
+        n->capacity = capacity_of(c, i, parts, replays);
         n->part = calloc(n->capacity, sizeof *n->part);
-        good = good && n->part;
+        n->held = calloc(n->capacity, sizeof *n->held);
+        good = good && n->part && n->held;
     }
     if (!good || !d->node || !d->waits || !d->counts || !d->busy_s ||
-        !d->alive || !d->drawn || !d->range)
+        !d->alive || !d->drawn || !d->range || !d->script || !d->row)
         return error_set(err, DSGD_E_NOMEM, "coordinator: no memory");
     enum dsgd_err rc = tokens_create(&d->tokens, c->n_nodes, err);
     /* More than that are not handed out at a time. */
@@ -104,7 +104,7 @@ enum dsgd_err deal_create(struct coordinator *c, enum cutoff_mode mode,
     most = most ? most : 1;
     uint64_t parts = launch_parts(&c->opt);
     d->part = part_size(c->opt.batch, parts < most ? parts : most, most);
-    rc = allocate(c, d, err);
+    rc = allocate(c, d, mode == CUTOFF_REPLAY, err);
     if (rc != DSGD_OK)
         deal_free(c);
     return rc;
@@ -116,8 +116,10 @@ void deal_free(struct coordinator *c)
 
     if (!d)
         return;
-    for (uint32_t i = 0; d->node && i < c->n_nodes; i++)
+    for (uint32_t i = 0; d->node && i < c->n_nodes; i++) {
         free(d->node[i].part);
+        free(d->node[i].held);
+    }
     free(d->node);
     free(d->waits);
     free(d->counts);
@@ -125,6 +127,8 @@ void deal_free(struct coordinator *c)
     free(d->alive);
     free(d->drawn);
     free(d->range);
+    free(d->script);
+    free(d->row);
     tokens_free(&d->tokens);
     free(d);
     c->deal = NULL;

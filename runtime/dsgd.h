@@ -60,7 +60,8 @@ enum dsgd_sampler {
 enum dsgd_late {
     DSGD_LATE_REQUEUE = 0, /* a dropped range goes back into the epoch */
     DSGD_LATE_DROP = 1,    /* it is not seen in this epoch */
-    DSGD_LATE_CARRY = 2    /* its late gradient joins the next step's sum */
+    DSGD_LATE_CARRY = 2    /* its late gradient joins the next step's sum; with
+                              shared work a late part counts in the next */
 };
 
 /* What was processed of a batch when dsgd_poll said to abandon it.  What was
@@ -281,10 +282,11 @@ enum dsgd_err dsgd_claim(struct dsgd *d, struct dsgd_part *part);
  *                    the memory of dsgd_grad_buffer
  *   n        in      opt.grad_elems
  *   samples  in      the part's
- * It blocks (asleep) until it is known whether the deposit before counts, for
- * which a message goes to the coordinator and back while this part is computed.
- * Returns DSGD_OK, or DSGD_ABANDON: the step went on
- * without this part, which is computed again later, and is handed over.
+ * It blocks (asleep) until it is known whether the deposit before counts: with
+ * DSGD_WORK_OWN and opt.deposits a message goes to the coordinator and back while
+ * this part is computed.  Returns DSGD_OK, or DSGD_ABANDON: the step went on
+ * without this part, which is computed again later, or with shared work carried
+ * into the next step, and is handed over.
  * Errors: DSGD_E_RANGE (n is not grad_elems; other samples than the part's),
  * DSGD_E_STATE (no part was claimed). */
 enum dsgd_err dsgd_deposit(struct dsgd *d, const float *grad, size_t n,

@@ -122,6 +122,11 @@ enum dsgd_err launch_check(const struct dsgd_options *opt,
                          "work: %d is not one of the enumerators in dsgd.h",
                          (int)opt->work);
     enum dsgd_err rc = cutoff_parse("--dsgd-cutoff", opt->cutoff, spec, err);
+    if (rc == DSGD_OK && spec->mode == CUTOFF_DRY &&
+        opt->work == DSGD_WORK_SHARED)
+        return error_set(err, DSGD_E_USAGE,
+                         "--dsgd-cutoff: dry tells whom dynamic would have "
+                         "cut, and --dsgd-work=shared cuts nobody: use full");
     if (rc == DSGD_OK && spec->mode == CUTOFF_REPLAY && *opt->checkpoint_dir)
         rc = error_set(err, DSGD_E_USAGE,
                        "--dsgd-cutoff: a replay neither keeps checkpoints nor "
@@ -160,6 +165,12 @@ uint32_t launch_slot_bufs(const struct dsgd_options *opt)
                late_takes_whole(opt) || late_takes_parts(opt);
 
     return two ? 2 : 1;
+}
+
+bool launch_keeps_parts(const struct dsgd_options *opt)
+{
+    return opt->work == DSGD_WORK_SHARED &&
+           (replays(opt) || late_takes_whole(opt));
 }
 
 uint64_t launch_part(const struct dsgd_options *opt)
@@ -438,7 +449,8 @@ enum dsgd_err launch_replay(const struct dsgd_options *opt,
     }
     want.node_name = text;
     want.node_kernel = text + n_nodes;
-    enum dsgd_err rc = record_replay_open(spec->file, &want, r, err);
+    enum dsgd_err rc = record_replay_open(
+        spec->file, &want, opt->work == DSGD_WORK_SHARED, r, err);
     free(text);
     if (rc != DSGD_OK)
         return rc;

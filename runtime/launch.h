@@ -49,6 +49,9 @@ bool launch_deposits(const struct dsgd_options *opt);
 uint32_t launch_slot_bufs(const struct dsgd_options *opt);
 
 /* Samples of a part of a worker's batch, >= 1. */
+/* A worker keeps parts that were late for their step. */
+bool launch_keeps_parts(const struct dsgd_options *opt);
+
 uint64_t launch_part(const struct dsgd_options *opt);
 
 /* What must not differ between the workers of a run.

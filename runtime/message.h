@@ -34,6 +34,8 @@ enum msg_kind {
     MSG_POOL = 22,   /* struct msg_range[count]: parts to compute, node_pool */
     MSG_TOKENS = 23, /* samples more that may be accepted, node_tokens */
     MSG_REVOKE = 24, /* … that may not, node_revoke */
+    MSG_SCRIPT = 26, /* struct msg_script[count]: parts as recorded,
+                      * node_script */
     MSG_KNOWN = 28,  /* uint32_t[count]: deposits of each worker, parts_known */
     /* node to coordinator, control */
     MSG_RETURN = 25, /* the answer to REVOKE, after all that was accepted */
@@ -51,10 +53,14 @@ enum msg_flag {
     MSG_PREEMPTED = 16, /* END: early, at a checkpoint */
     MSG_BROKEN = 32,    /* END: no worker is left */
     MSG_SPREAD = 64,    /* CLOSE: exchange_plan.spread */
-    MSG_EARLY = 128     /* PUBLISH, SHOW, START: what all workers of the node
+    MSG_EARLY = 128,    /* PUBLISH, SHOW, START: what all workers of the node
                            have given to the step that begins is wanted as
                            soon as it is there, as attempt EXCHANGE_EARLY */
+    MSG_CARRIES = 256   /* POOL, SCRIPT: parts of the step before count, too */
 };
+
+/* In the number of a part, of PART: it is one of the step before. */
+#define MSG_CARRIED_PART (UINT32_C(1) << 31)
 
 /* What of a worker's slot goes into a sum: the gradient of the step that is
  * closed, and that of the step before. */
@@ -109,7 +115,7 @@ struct msg_event {
     uint32_t worker; /* local index */
     uint32_t kind;   /* enum seg_event_kind */
     uint64_t step;
-    uint64_t value;   /* PART, DEPOSIT: its number << 32 | samples; WAITS:
+    uint64_t value;   /* PART, KEPT, DEPOSIT: its number << 32 | samples; WAITS:
                          samples */
     float duration_s; /* COMMIT, DEPOSIT: its own so far; PART: of that part;
                          BEGIN: 0 */
@@ -127,6 +133,17 @@ struct msg_range {
 
 /* Ranges in a MSG_POOL, at most. */
 #define MSG_RANGES 64
+
+/* In a replay: parts that one worker computes, in this order. */
+struct msg_script {
+    uint64_t first;
+    uint32_t samples, part; /* of all of them; of each but for the last */
+    uint32_t worker;        /* local index */
+    uint32_t late;          /* they are kept for the next step */
+};
+
+/* Of them in a MSG_SCRIPT, at most. */
+#define MSG_SCRIPTS 42
 
 /* A worker's share of the next step. */
 struct msg_share {

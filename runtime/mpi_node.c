@@ -1,5 +1,6 @@
 #include "mpi_node.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "error.h"
@@ -34,6 +35,9 @@ static enum dsgd_err make_transport(const struct place *p,
     size_t bulk = shares + opt->grad_elems * sizeof(float);
     size_t close = sizeof(struct msg) + n + p->n_nodes;
     size_t pool = sizeof(struct msg) + MSG_RANGES * sizeof(struct msg_range);
+    static_assert(MSG_SCRIPTS * sizeof(struct msg_script) <=
+                      MSG_RANGES * sizeof(struct msg_range),
+                  "SCRIPT fits where POOL does");
     size_t piece =
         sizeof(struct msg) +
         exchange_piece_elems(opt->grad_elems, p->n_nodes) * sizeof(float);

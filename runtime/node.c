@@ -322,8 +322,11 @@ void node_pool(struct node *n, uint64_t step, uint64_t part,
                const struct msg_range *range, uint32_t n_ranges,
                uint64_t tokens)
 {
-    if (step > node_published(n))
-        parts_pool(&n->parts, step, part, range, n_ranges, tokens);
+    struct msg m = {.kind = MSG_POOL, .count = n_ranges, .step = step};
+
+    m.u.pool.part = part;
+    m.u.pool.tokens = tokens;
+    node_message(n, &m, range, n_ranges * sizeof *range);
 }
 
 void node_tokens(struct node *n, uint64_t step, uint64_t tokens)
@@ -342,8 +345,8 @@ void node_message(struct node *n, const struct msg *m, const void *body,
     struct node_parts *p = &n->parts;
     uint64_t tokens = m->u.pool.tokens;
 
-    if (m->kind == MSG_POOL && bytes == m->count * sizeof(struct msg_range)) {
-        node_pool(n, m->step, m->u.pool.part, body, m->count, tokens);
+    if (m->kind == MSG_POOL || m->kind == MSG_SCRIPT) {
+        parts_pool(p, m, body, bytes);
     } else if (m->kind == MSG_TOKENS) {
         parts_tokens(p, m->step, tokens);
     } else if (m->kind == MSG_REVOKE) {

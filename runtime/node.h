@@ -85,7 +85,8 @@ void node_tokens(struct node *n, uint64_t step, uint64_t tokens);
  * more of this step is accepted.  Returns how many. */
 uint64_t node_revoke(struct node *n, uint64_t step, uint64_t most);
 
-/* The same, as the coordinator says it: POOL, TOKENS, REVOKE; and KNOWN. */
+/* The same, as the coordinator says it: POOL, TOKENS, REVOKE; SCRIPT, parts as
+ * they were recorded, each for one worker; and KNOWN. */
 void node_message(struct node *n, const struct msg *m, const void *body,
                   size_t bytes);
 

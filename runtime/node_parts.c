@@ -15,15 +15,17 @@ bool parts_create(struct node_parts *p, struct segment *seg)
     uint32_t n_local = seg->h->n_local;
 
     *p = (struct node_parts){.seg = seg};
-    p->taken = calloc(capacity(p), sizeof *p->taken);
+    p->open = calloc(capacity(p), sizeof *p->open);
+    p->open_before = calloc(capacity(p), sizeof *p->open_before);
     p->waiting = calloc(n_local, sizeof *p->waiting);
     p->accepted = calloc(n_local, sizeof *p->accepted);
-    return p->taken && p->waiting && p->accepted;
+    return p->open && p->open_before && p->waiting && p->accepted;
 }
 
 void parts_destroy(struct node_parts *p)
 {
-    free(p->taken);
+    free(p->open);
+    free(p->open_before);
     free(p->waiting);
     free(p->accepted);
 }
@@ -33,33 +35,43 @@ static void ring(const struct node_parts *p)
     sys_futex_ring(&p->seg->h->worker_bell);
 }
 
-static void add_entry(struct node_parts *p, uint64_t first, uint64_t count)
+static void add_entry(struct node_parts *p, uint64_t first, uint64_t count,
+                      const struct msg_script *whose)
 {
     struct seg_part *entry = &p->seg->parts[p->n];
+    uint32_t owner = whose ? whose->worker + 1 : 0;
+    uint32_t late = whose ? whose->late : 0;
 
     atomic_store_explicit(&entry->first, first, memory_order_release);
+    atomic_store_explicit(&entry->owner, owner, memory_order_release);
+    atomic_store_explicit(&entry->late, late, memory_order_release);
     atomic_store_explicit(&entry->count, count, memory_order_release);
-    p->taken[p->n++] = 0;
+    p->open[p->n++] = (uint32_t)count;
 }
 
 static void cut_range(struct node_parts *p, const struct msg_range *range,
-                      uint64_t part)
+                      uint64_t part, const struct msg_script *whose)
 {
     uint64_t at = 0;
 
     while (at < range->count && p->n < capacity(p)) {
         uint64_t left = range->count - at;
         uint64_t samples = part && part < left ? part : left;
-        add_entry(p, range->first + at, samples);
+        add_entry(p, range->first + at, samples, whose);
         at += samples;
     }
 }
 
 /* No claim succeeds from here on, and a worker that reads an entry sees that it
  * is not its own. */
-static void empty_pool(struct node_parts *p, uint64_t step)
+static void empty_pool(struct node_parts *p, uint64_t step, bool carries)
 {
+    uint32_t *before = p->open;
+
     atomic_store(&p->seg->pool->claim, 0);
+    p->open = p->open_before;
+    p->open_before = before;
+    p->n_before = carries && step == p->step + 1 ? p->n : 0;
     p->step = step;
     p->tokens = 0;
     p->closed = false;
@@ -68,24 +80,61 @@ static void empty_pool(struct node_parts *p, uint64_t step)
     p->n_waiting = 0;
 }
 
-void parts_pool(struct node_parts *p, uint64_t step, uint64_t part,
-                const struct msg_range *range, uint32_t n_ranges,
-                uint64_t tokens)
+/* The first of a step: until claim is of that, nothing of it is seen. */
+static void begin_pool(struct node_parts *p, const struct msg *m)
+{
+    uint32_t kind = m->kind == MSG_SCRIPT ? SEG_POOL_OWNED : 0;
+
+    empty_pool(p, m->step, (m->flags & MSG_CARRIES) != 0);
+    if (p->n_before)
+        kind |= SEG_POOL_CARRIES;
+    atomic_store(&p->seg->pool->kind, kind);
+}
+
+static void cut_script(struct node_parts *p, const struct msg_script *script)
+{
+    struct msg_range range = {script->first, script->samples};
+
+    cut_range(p, &range, script->part, script);
+}
+
+void parts_pool(struct node_parts *p, const struct msg *m, const void *body,
+                size_t bytes)
 {
     struct seg_pool *pool = p->seg->pool;
-    bool is_new = step > p->step;
+    const struct msg_range *range = body;
+    const struct msg_script *script = body;
+    bool is_new = m->step > p->step, scripted = m->kind == MSG_SCRIPT;
 
-    if (step < p->step || (!is_new && p->closed))
+    if (bytes != m->count * (scripted ? sizeof *script : sizeof *range) ||
+        m->step <= atomic_load(&p->seg->h->published) || m->step < p->step ||
+        (!is_new && p->closed))
         return;
     if (is_new)
-        empty_pool(p, step);
-    for (uint32_t i = 0; i < n_ranges; i++)
-        cut_range(p, &range[i], part);
-    atomic_store(&pool->limit, SEGMENT_POOL_WORD(step, p->n));
+        begin_pool(p, m);
+    for (uint32_t i = 0; i < m->count; i++) {
+        if (scripted)
+            cut_script(p, &script[i]);
+        else
+            cut_range(p, &range[i], m->u.pool.part, NULL);
+    }
+    atomic_store(&pool->limit, SEGMENT_POOL_WORD(m->step, p->n));
     if (is_new)
-        atomic_store(&pool->claim, SEGMENT_POOL_WORD(step, 0));
-    parts_tokens(p, step, tokens);
+        atomic_store(&pool->claim, SEGMENT_POOL_WORD(m->step, 0));
+    parts_tokens(p, m->step, m->u.pool.tokens);
     ring(p);
+}
+
+/* What a part that was offered has left to give: its samples, or 0. */
+static uint32_t *open_samples(const struct node_parts *p, uint32_t entry)
+{
+    static uint32_t none;
+    bool carried = (entry & MSG_CARRIED_PART) != 0;
+    uint32_t index = entry & ~MSG_CARRIED_PART;
+
+    if (index >= (carried ? p->n_before : p->n))
+        return &none;
+    return carried ? &p->open_before[index] : &p->open[index];
 }
 
 /* The worker may make its next offer.  An offer that is told of as accepted was
@@ -98,14 +147,15 @@ static void accept(struct node_parts *p, const struct msg_event *offer)
         SEGMENT_POOL_STEP(word) == p->step ? SEGMENT_POOL_INDEX(word) : 0;
 
     p->tokens -= (uint32_t)offer->value;
-    p->taken[offer->value >> 32] = 1;
+    *open_samples(p, (uint32_t)(offer->value >> 32)) = 0;
     atomic_store(&worker->accepted, SEGMENT_POOL_WORD(p->step, count + 1));
 }
 
 static bool may_accept(const struct node_parts *p,
                        const struct msg_event *offer)
 {
-    return (uint32_t)offer->value <= p->tokens && !p->taken[offer->value >> 32];
+    return (uint32_t)offer->value <= p->tokens &&
+           *open_samples(p, (uint32_t)(offer->value >> 32));
 }
 
 void parts_tokens(struct node_parts *p, uint64_t step, uint64_t tokens)
@@ -146,9 +196,8 @@ bool parts_idle(const struct node_parts *p)
 
 bool parts_offer(struct node_parts *p, uint32_t entry, struct msg_event *event)
 {
-    if (event->step != p->step || p->closed || entry >= p->n ||
-        p->taken[entry] || event->value > UINT32_MAX || event->value == 0 ||
-        event->value != atomic_load(&p->seg->parts[entry].count))
+    if (event->step != p->step || p->closed || event->value == 0 ||
+        event->value != *open_samples(p, entry))
         return false;
     event->value |= (uint64_t)entry << 32;
     if (may_accept(p, event)) {

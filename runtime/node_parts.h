@@ -8,7 +8,13 @@
  * for its samples; else it waits for them, and is dropped when the next step's
  * pool comes.  A worker makes the next offer when it has seen the one before
  * accepted, so that it has one at a time, and may be stopped or killed anywhere:
- * what was accepted is never written to. */
+ * what was accepted is never written to.
+ *
+ * Where late parts are carried, a worker keeps what it had computed when the step
+ * was over and offers that first in the next step, as if it had just computed
+ * it; the pool says whether the coordinator has kept the samples for it.  Which
+ * parts of the step before were not accepted is known here, so that none counts
+ * twice. */
 #ifndef DSGD_NODE_PARTS_H
 #define DSGD_NODE_PARTS_H
 
@@ -25,7 +31,9 @@ struct node_parts {
     uint64_t returned;  /* samples that REVOKE got, to be told of */
     uint32_t n_returns; /* answers to REVOKE to be given */
     uint32_t n;         /* entries of the pool */
-    uint8_t *taken;     /* [SEGMENT_PARTS + n_local] was accepted */
+    uint32_t *open;     /* [SEGMENT_PARTS + n_local] samples; 0: accepted */
+    uint32_t n_before, *open_before; /* the same of the step before; n_before
+                                        is 0 when nothing is carried */
     /* [n_local] each: a worker is in at most one place of both. */
     struct msg_event *waiting, *accepted;
     uint32_t n_waiting, n_accepted;
@@ -35,9 +43,11 @@ struct node_parts {
 bool parts_create(struct node_parts *p, struct segment *seg);
 void parts_destroy(struct node_parts *p);
 
-void parts_pool(struct node_parts *p, uint64_t step, uint64_t part,
-                const struct msg_range *range, uint32_t n_ranges,
-                uint64_t tokens);
+/* A pool, or more of the step's.
+ *   m     in  POOL or SCRIPT
+ *   body  in  [bytes] what follows it; of another size it has no effect */
+void parts_pool(struct node_parts *p, const struct msg *m, const void *body,
+                size_t bytes);
 void parts_tokens(struct node_parts *p, uint64_t step, uint64_t tokens);
 uint64_t parts_revoke(struct node_parts *p, uint64_t step, uint64_t most);
 

@@ -75,11 +75,15 @@ struct record_step {
 
 /* Samples in a step's mean of which mask and ranges do not tell: fewer (or,
  * without ranges, more) than a contributor was given, when from == step; or a
- * carried gradient of step from == step - 1. */
+ * carried gradient of step from == step - 1.  With shared work: parts that the
+ * worker added one after the other, of samples that follow each other. */
 struct record_contribution {
     uint64_t step, from;
     uint32_t worker;
     uint64_t first, samples;
+    uint32_t nth;  /* the row's place among its worker's in the step, from 0 */
+    uint32_t part; /* samples of each part but for the last, which may have
+                      fewer; 0: no shared work */
 };
 
 /* What became known of a cut worker after its step was published. */

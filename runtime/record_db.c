@@ -43,7 +43,7 @@ static const char *const sql[N_STATEMENTS] = {
         "INSERT OR REPLACE INTO decision VALUES(?,?,?,?,?,?,?,?,?,?,?)",
     [PUT_TELEMETRY] = "INSERT OR REPLACE INTO telemetry VALUES(?,?,?,?)",
     [PUT_CONTRIBUTION] =
-        "INSERT OR REPLACE INTO contribution VALUES(?,?,?,?,?)",
+        "INSERT OR REPLACE INTO contribution VALUES(?,?,?,?,?,?,?)",
     [PUT_HEARD] = "UPDATE job SET heard_unix_s=?",
     [PUT_END] = "UPDATE job SET completed=?, end_s=?, dropped_rows=?",
 };
@@ -272,6 +272,8 @@ put_contribution(struct record_db *db, const struct record_contribution *row)
     bind_int(s, 3, row->from);
     bind_int(s, 4, row->first);
     bind_int(s, 5, row->samples);
+    bind_int(s, 6, row->nth);
+    bind_int(s, 7, row->part);
     return run(db, PUT_CONTRIBUTION);
 }
 

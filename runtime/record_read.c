@@ -341,6 +341,24 @@ static enum dsgd_err read_resumed(struct record_read *r, struct dsgd_error *err)
     return s == SQLITE_OK ? DSGD_OK : record_sqlite_error(r, s, err);
 }
 
+/* Records of earlier versions have no settings. */
+static enum dsgd_err read_work(struct record_read *r, struct dsgd_error *err)
+{
+    int64_t has = 0, shared = 0;
+    int s = get_number(r->sqlite,
+                       "SELECT count(*) FROM pragma_table_info('setting')"
+                       " WHERE name = 'value'",
+                       &has);
+
+    if (s == SQLITE_OK && has)
+        s = get_number(r->sqlite,
+                       "SELECT count(*) FROM setting"
+                       " WHERE name = 'work' AND value = 'shared'",
+                       &shared);
+    r->facts.shared = shared > 0;
+    return s == SQLITE_OK ? DSGD_OK : record_sqlite_error(r, s, err);
+}
+
 static enum dsgd_err read_facts(struct record_read *r, struct dsgd_error *err)
 {
     size_t n;
@@ -356,6 +374,8 @@ static enum dsgd_err read_facts(struct record_read *r, struct dsgd_error *err)
         rc = record_damaged(r, "no job", err);
     if (rc == DSGD_OK)
         rc = read_resumed(r, err);
+    if (rc == DSGD_OK)
+        rc = read_work(r, err);
     if (rc == DSGD_OK)
         rc = allocate(r, err);
     if (rc == DSGD_OK)

@@ -19,6 +19,7 @@ struct record_facts {
     bool completed;
     uint64_t dropped_rows;
     uint64_t resumed_step; /* 0 in records that do not tell */
+    bool shared;           /* the run shared its work */
 };
 
 /* Open a record and read its facts.  A writer that is at work waits with its

@@ -91,8 +91,22 @@ static enum dsgd_err compare_places(const struct record_replay *r,
     return DSGD_OK;
 }
 
+static enum dsgd_err compare_work(const struct record_replay *r, bool shared,
+                                  struct dsgd_error *err)
+{
+    static const char *const word[] = {"own", "shared"};
+    bool then = r->facts->shared;
+
+    if (then == shared)
+        return DSGD_OK;
+    return error_set(err, DSGD_E_USAGE,
+                     "replay:%s: recorded with --dsgd-work=%s, and this run "
+                     "has %s: give it --dsgd-work=%s",
+                     r->path, word[then], word[shared], word[then]);
+}
+
 static enum dsgd_err compare(const struct record_replay *r,
-                             const struct record_job *want,
+                             const struct record_job *want, bool shared,
                              struct dsgd_error *err)
 {
     const char *program = r->facts->job.program;
@@ -101,7 +115,9 @@ static enum dsgd_err compare(const struct record_replay *r,
         return error_set(err, DSGD_E_USAGE,
                          "replay:%s: a run of \"%.60s\", and this is \"%.60s\"",
                          r->path, program ? program : "", want->program);
-    enum dsgd_err rc = compare_numbers(r, want, err);
+    enum dsgd_err rc = compare_work(r, shared, err);
+    if (rc == DSGD_OK)
+        rc = compare_numbers(r, want, err);
     if (rc == DSGD_OK)
         rc = compare_places(r, want, err);
     if (rc != DSGD_OK)
@@ -161,9 +177,11 @@ static enum dsgd_err count_steps(struct record_replay *r, const char *path,
         return rc;
     while ((rc = script_next(script, err)) == DSGD_OK)
         r->n_steps++;
+    size_t most = script_most(script);
     script_close(script);
     if (rc == DSGD_END)
-        rc = r->n_steps ? DSGD_OK : refuse(r, "it has no steps", err);
+        rc = r->n_steps ? script_reserve(r->script, most, err)
+                        : refuse(r, "it has no steps", err);
     return rc;
 }
 
@@ -184,7 +202,7 @@ static enum dsgd_err start(struct record_replay *r, struct dsgd_error *err)
 }
 
 enum dsgd_err record_replay_open(const char *path,
-                                 const struct record_job *want,
+                                 const struct record_job *want, bool shared,
                                  struct record_replay **out,
                                  struct dsgd_error *err)
 {
@@ -197,7 +215,7 @@ enum dsgd_err record_replay_open(const char *path,
     enum dsgd_err rc = script_open(path, &r->script, err);
     if (rc == DSGD_OK) {
         r->facts = record_read_facts(script_reader(r->script));
-        rc = compare(r, want, err);
+        rc = compare(r, want, shared, err);
     }
     if (rc == DSGD_OK)
         rc = count_steps(r, path, err);

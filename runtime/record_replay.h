@@ -9,12 +9,13 @@ struct record_replay;
 
 /* Open a record and see that a run of `want` can do what it says: read all of
  * it once.
- *   want  in   its sizes, placement, kernels and program count
- *   r     out  NULL on error; record_replay_close.  At the first step
+ *   want    in   its sizes, placement, kernels and program count
+ *   shared  in   it shares its work
+ *   r       out  NULL on error; record_replay_close.  At the first step
  * Errors: DSGD_E_USAGE (another shape, kernel or program: the text says which;
  * what the record does not tell), those of record_read_open. */
 enum dsgd_err record_replay_open(const char *path,
-                                 const struct record_job *want,
+                                 const struct record_job *want, bool shared,
                                  struct record_replay **r,
                                  struct dsgd_error *err);
 void record_replay_close(struct record_replay *r); /* NULL is fine */

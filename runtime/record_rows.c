@@ -19,10 +19,15 @@ static const char *const query[RECORD_N_ROWS] = {
                       " ORDER BY step, event",
     [RECORD_CHECKSUMS] = "SELECT step, worker, value FROM checksum"
                          " ORDER BY step, worker",
-    [RECORD_CONTRIBUTIONS] = "SELECT step, worker, from_step, first, samples"
-                             " FROM contribution"
-                             " ORDER BY step, worker, from_step, first",
+    [RECORD_CONTRIBUTIONS] =
+        "SELECT step, worker, from_step, first, samples, nth, part"
+        " FROM contribution ORDER BY step, worker, nth, from_step, first",
 };
+
+/* In records from before it was told how shared work was added up. */
+static const char old_contributions[] =
+    "SELECT step, worker, from_step, first, samples, 0, 0 FROM contribution"
+    " ORDER BY step, worker, from_step, first";
 
 /* Step to the next row of a kind. */
 static enum dsgd_err next_row(struct record_read *r, enum record_rows kind,
@@ -33,6 +38,9 @@ static enum dsgd_err next_row(struct record_read *r, enum record_rows kind,
     if (!r->rows[kind])
         rc = sqlite3_prepare_v2(r->sqlite, query[kind], -1, &r->rows[kind],
                                 NULL);
+    if (rc == SQLITE_ERROR && kind == RECORD_CONTRIBUTIONS)
+        rc = sqlite3_prepare_v2(r->sqlite, old_contributions, -1,
+                                &r->rows[kind], NULL);
     if (rc == SQLITE_ERROR && kind == RECORD_CONTRIBUTIONS)
         return DSGD_END; /* a record from before there was this table */
     if (rc == SQLITE_OK)
@@ -194,6 +202,8 @@ enum dsgd_err record_read_contribution(struct record_read *r,
         .from = get_u64(s, 2),
         .first = get_u64(s, 3),
         .samples = get_u64(s, 4),
+        .nth = get_u32(s, 5),
+        .part = get_u32(s, 6),
     };
     if (row->worker >= r->facts.job.n_workers || row->from > row->step ||
         row->samples > UINT64_MAX - row->first)

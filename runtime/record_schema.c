@@ -43,7 +43,7 @@ const char record_schema_sql[] =
     "CREATE TABLE contribution("
     " step INTEGER NOT NULL, worker INTEGER NOT NULL,"
     " from_step INTEGER NOT NULL, first INTEGER NOT NULL,"
-    " samples INTEGER NOT NULL,"
+    " samples INTEGER NOT NULL, nth INTEGER NOT NULL, part INTEGER NOT NULL,"
     " PRIMARY KEY(step, worker, from_step, first));"
     "CREATE TABLE setting(name TEXT PRIMARY KEY, value TEXT NOT NULL);"
     "CREATE TABLE event("

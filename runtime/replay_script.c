@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "error.h"
+#include "replay_parts.h"
 
 struct script {
     char path[256];
@@ -18,6 +19,9 @@ struct script {
     bool has_row;
     struct record_contribution *own; /* [n_workers] a part of the range of the
                                         step to come; samples 0: none */
+    bool shared;
+    struct script_parts parts; /* with shared work */
+    size_t most;
 };
 
 static enum dsgd_err read_row(struct script *s, struct dsgd_error *err)
@@ -41,6 +45,7 @@ enum dsgd_err script_open(const char *path, struct script **out,
     if (rc == DSGD_OK) {
         s->n_workers = record_read_facts(s->read)->job.n_workers;
         s->n_samples = record_read_facts(s->read)->job.n_samples;
+        s->shared = record_read_facts(s->read)->shared;
         s->worker = calloc(s->n_workers, sizeof *s->worker);
         s->own = calloc(s->n_workers, sizeof *s->own);
         rc = s->worker && s->own
@@ -60,6 +65,7 @@ void script_close(struct script *s)
     if (!s)
         return;
     record_read_close(s->read);
+    script_parts_free(&s->parts);
     free(s->worker);
     free(s->own);
     free(s);
@@ -68,6 +74,17 @@ void script_close(struct script *s)
 struct record_read *script_reader(struct script *s)
 {
     return s->read;
+}
+
+enum dsgd_err script_reserve(struct script *s, size_t rows,
+                             struct dsgd_error *err)
+{
+    return script_parts_reserve(&s->parts, rows, err);
+}
+
+size_t script_most(const struct script *s)
+{
+    return s->most;
 }
 
 /* It is of the first samples of the range that its worker was given in the step
@@ -130,6 +147,40 @@ static enum dsgd_err take_rows(struct script *s, const struct record_step *rows,
     return rc;
 }
 
+/* The rows of the next step, of shared work. */
+static enum dsgd_err read_parts(struct script *s, uint64_t step,
+                                struct dsgd_error *err)
+{
+    enum dsgd_err rc = DSGD_OK;
+
+    script_parts_turn(&s->parts);
+    while (rc == DSGD_OK && s->has_row && s->row.step <= step) {
+        rc = script_parts_add(&s->parts, &s->row, err);
+        if (rc == DSGD_OK)
+            rc = read_row(s, err);
+    }
+    s->most = s->parts.next.n > s->most ? s->parts.next.n : s->most;
+    return rc;
+}
+
+static enum dsgd_err take_parts(struct script *s, struct dsgd_error *err)
+{
+    uint64_t step = s->step.step;
+    enum dsgd_err rc = step == 1 ? read_parts(s, 1, err) : DSGD_OK;
+
+    if (rc == DSGD_OK)
+        rc = read_parts(s, step + 1, err);
+    if (rc != DSGD_OK)
+        return rc;
+    const char *wrong = script_parts_join(&s->parts, step, s->n_samples,
+                                          s->worker, s->n_workers);
+    if (!wrong)
+        return DSGD_OK;
+    return error_set(err, DSGD_E_USAGE,
+                     "replay:%s: what a worker contributed to step %llu %s",
+                     s->path, (unsigned long long)step, wrong);
+}
+
 /* Can the step's sum be made again from what is told of it? */
 static enum dsgd_err check(const struct script *s, struct dsgd_error *err)
 {
@@ -146,7 +197,7 @@ static enum dsgd_err check(const struct script *s, struct dsgd_error *err)
                              "is not one of the data set",
                              s->path, i, number);
         samples += w->carried + (w->late ? 0 : w->given);
-        contributors += w->given && !w->late;
+        contributors += (w->given && !w->late) || (s->shared && w->carried);
     }
     if (samples == s->step.samples && contributors == s->step.contributors)
         return DSGD_OK;
@@ -182,7 +233,7 @@ enum dsgd_err script_next(struct script *s, struct dsgd_error *err)
     s->step.duration_s = s->step.lag_s = NULL;
     s->step.first = NULL;
     s->step.count = NULL;
-    rc = take_rows(s, &rows, err);
+    rc = s->shared ? take_parts(s, err) : take_rows(s, &rows, err);
     return rc == DSGD_OK ? check(s, err) : rc;
 }
 

@@ -62,6 +62,8 @@ enum seg_event_kind {
     SEG_EVENT_PART = 9,     /* offers part `entry` of step `step`: samples */
     SEG_EVENT_WAITS = 10,   /* to the coordinator alone: an offer waits for
                                tokens */
+    SEG_EVENT_KEPT = 11,    /* in a replay: keeps part `entry` for the next
+                               step: entry << 32 | samples */
     SEG_EVENT_DEPOSIT = 13  /* has given a part of its own share of `step` */
 };
 
@@ -79,7 +81,7 @@ struct seg_event {
     uint64_t value; /* COMMIT, PART: samples; DEPOSIT: which it is, from 1,
                        << 32 | samples of all so far; CHECKSUM: the checksum */
     uint32_t buf;   /* COMMIT, PART, DEPOSIT: where the sum lies */
-    uint32_t entry; /* PART: of the pool */
+    uint32_t entry; /* PART: of the pool, see MSG_CARRIED_PART */
 };
 
 /* A copy of the registered state, in a memfd that the owner keeps open: read
@@ -144,6 +146,14 @@ struct seg_sum {
 
 struct seg_part {
     _Atomic uint64_t first, count;
+    _Atomic uint32_t owner; /* 0: who claims it; else local index + 1 */
+    _Atomic uint32_t late;  /* it is kept for the next step */
+};
+
+/* What there is to know of a step's pool, bits. */
+enum seg_pool_kind {
+    SEG_POOL_CARRIES = 1, /* parts of the step before may be offered */
+    SEG_POOL_OWNED = 2    /* every part is one worker's: nothing is claimed */
 };
 
 /* A step's parts on this node.  Written by the aggregator while claim is 0; a
@@ -152,6 +162,7 @@ struct seg_part {
 struct seg_pool {
     alignas(64) _Atomic uint64_t claim; /* the next that is free */
     alignas(64) _Atomic uint64_t limit; /* how many there are */
+    _Atomic uint32_t kind;              /* enum seg_pool_kind */
 };
 
 struct seg_header {

@@ -56,10 +56,12 @@ static void faults(struct cluster *s)
 
 static void end_epoch(struct cluster *s)
 {
-    for (size_t i = 0; i < s->elems; i++)
+    size_t n = (size_t)s->spec->opt.n_samples;
+
+    for (size_t i = 0; i < n; i++)
         s->r->missing += !s->seen[i];
-    memset(s->seen, 0, s->elems);
-    s->left = s->elems;
+    memset(s->seen, 0, n);
+    s->left = n;
     s->r->epochs++;
 }
 
@@ -90,7 +92,7 @@ static void check_mean(struct cluster *s, uint64_t step)
     s->r->steps++;
     hash_mean(s, mean, &about);
     uint64_t sum = 0;
-    for (size_t i = 0; i < s->elems; i++) {
+    for (size_t i = 0; i < s->spec->opt.n_samples; i++) {
         long times = lround((double)mean[i] * (double)about.samples);
         sum += (uint64_t)times;
         s->r->doubled += (uint64_t)(times > 1 || (times && s->seen[i]));
@@ -159,8 +161,8 @@ bool cluster_run(const struct cluster_spec *spec, struct cluster_result *r)
         .t.ops = &sim_transport_ops, .spec = spec, .r = r, .now_s = 1};
 
     *r = (struct cluster_result){0};
-    s.elems = (size_t)spec->opt.n_samples;
-    s.left = s.elems;
+    s.elems = (size_t)spec->opt.n_samples + 1;
+    s.left = spec->opt.n_samples;
     s.bufs = launch_slot_bufs(&spec->opt);
     s.deposits = launch_deposits(&spec->opt);
     s.part = launch_part(&spec->opt);

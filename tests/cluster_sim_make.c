@@ -1,4 +1,5 @@
 /* Setting up a simulated cluster. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "cluster_sim_own.h"
@@ -51,6 +52,7 @@ static bool make_node(struct cluster *s, uint32_t index)
         return false;
     for (uint32_t w = 0; w < per; w++) {
         n->worker[w].sample_s = sample_s(s);
+        n->worker[w].parts.carries = launch_keeps_parts(&s->spec->opt);
         for (uint32_t b = 0; b < s->bufs; b++) {
             n->worker[w].slot[b] = index == 0 ? segment_slot(&s->seg, w, b)
                                    : n->seg   ? segment_slot(n->seg, w, b)
@@ -110,16 +112,23 @@ static bool attach(struct cluster *s, const struct dsgd_options *opt,
                              .node_name = names,
                              .node_kernel = names,
                              .worker_node = worker_node};
+    struct record_setting work = {.name = "work"};
     struct record *record = NULL;
     struct record_replay *replay = NULL;
     bool good = names != NULL;
 
     for (uint32_t i = 0; good && i < spec->n_nodes; i++)
         names[i] = "sim";
+    snprintf(work.value, sizeof work.value, "%s",
+             opt->work == DSGD_WORK_SHARED ? "shared" : "own");
+    job.setting = &work;
+    job.n_settings = 1;
     if (good && spec->record)
         good = record_create(spec->record, &job, &record, NULL) == DSGD_OK;
     if (good && cutoff->mode == CUTOFF_REPLAY)
-        good = record_replay_open(cutoff->file, &job, &replay, NULL) == DSGD_OK;
+        good = record_replay_open(cutoff->file, &job,
+                                  opt->work == DSGD_WORK_SHARED, &replay,
+                                  NULL) == DSGD_OK;
     coordinator_record(s->c, record);
     coordinator_replay(s->c, replay);
     free(names);

@@ -84,13 +84,13 @@ struct cluster {
     struct coordinator *c;
     struct own_clock clock;
     struct node_sim *nodes; /* [n_nodes] */
-    size_t elems;
+    size_t elems;           /* a sample each, and one more */
     uint32_t bufs;
     bool deposits; /* shares are given in parts, of so many samples */
     uint64_t part;
     uint64_t checked; /* last mean looked at */
     uint64_t left;    /* samples of the epoch */
-    uint8_t *seen;    /* [elems] */
+    uint8_t *seen;    /* [n_samples] */
 };
 
 /* What the coordinator and its exchange send through. */

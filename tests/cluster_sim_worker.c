@@ -164,13 +164,15 @@ static void share(struct cluster *s, struct node_sim *n, uint32_t w)
     double sample_s = k->sample_s * rng_range(&s->rng, .8, 1.2);
 
     if (k->stale || n->published >= k->step) {
-        k->doing = COMMITTED;
+        if (k->stale || k->parts.step != k->step ||
+            parts_over(n->seg, w, &k->parts, s->now_s))
+            k->doing = COMMITTED;
         return;
     }
     if (rng_uniform(&s->rng) < s->spec->slow)
         sample_s *= rng_log_range(&s->rng, 3, 30);
     parts_work(n->seg, w, &k->parts, k->step, s->now_s, sample_s);
-    if (!k->parts.count) /* waits, and says so */
+    if (!k->parts.part.count) /* waits, and says so */
         k->life_s = s->now_s;
 }
 

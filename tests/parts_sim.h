@@ -1,22 +1,40 @@
 /* Simulated workers that claim and offer parts through a node's segment, as
- * client_parts.c does, in virtual time.  A part's gradient counts its
- * samples. */
+ * client_parts.c does, in virtual time.  A part's gradient counts its samples,
+ * and its last element depends on the part and in which order parts are
+ * added. */
 #ifndef DSGD_TESTS_PARTS_SIM_H
 #define DSGD_TESTS_PARTS_SIM_H
 
 #include "segment.h"
 
+struct parts_held {
+    uint32_t entry;
+    uint64_t first, count;
+};
+
 struct parts_worker {
     uint64_t step;
-    uint32_t offers, buf, entry;
-    uint64_t first, count; /* of the part in hand; count 0: none */
-    double end_s;          /* when it is computed */
+    uint32_t offers, buf, next;
+    struct parts_held part; /* in hand; count 0: none */
+    bool late;              /* … and to be kept */
+    double end_s;           /* when it is computed */
     double claim_s;
+    /* With carries: what was offered last, if it is a part of this step, and
+     * what was kept, of step kept_step. */
+    bool carries;
+    struct parts_held offered, kept[2];
+    uint32_t n_kept;
+    uint64_t kept_step;
 };
 
 /* Claim, compute and offer as far as it goes at that time.
  *   sample_s  in  that a sample takes of a part claimed now */
 void parts_work(struct segment *seg, uint32_t w, struct parts_worker *k,
                 uint64_t step, double now_s, double sample_s);
+
+/* The step is over.  Returns whether the worker has noticed: not before the part
+ * in hand is computed. */
+bool parts_over(struct segment *seg, uint32_t w, struct parts_worker *k,
+                double now_s);
 
 #endif

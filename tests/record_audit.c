@@ -92,7 +92,7 @@ static void count_cuts(struct audit *a, const struct record_step *step,
         struct cuts *c = &a->cuts[w];
         if (c->carried) {
             c->row = 0;
-            c->cuts--;
+            c->cuts -= c->cuts > 0;
         }
         c->carried = false;
         if (!step->count[w])

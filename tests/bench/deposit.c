@@ -1,6 +1,7 @@
 /* What a part costs a worker beside its computation: a claim and a deposit, next
  * to what the C library and OpenBLAS need for the same floats: a first deposit is
- * a memcpy, and those after it add two vectors into a third, about a saxpy.
+ * a memcpy, and those after it add two vectors into a third, about a saxpy.  With
+ * late parts carried a deposit is copied, too.
  * Usage: deposit [repeats] */
 #include <cblas.h>
 #include <stdio.h>
@@ -13,6 +14,7 @@
 
 struct bench {
     size_t floats, parts;
+    enum dsgd_late late;
     struct segment seg;
     struct node *node;
     struct dsgd *d;
@@ -31,8 +33,10 @@ static float *some_floats(size_t n)
 
 static bool make(struct bench *b)
 {
-    const struct dsgd_options opt = {
-        .grad_elems = b->floats, .work = DSGD_WORK_SHARED, .batch = 1};
+    const struct dsgd_options opt = {.grad_elems = b->floats,
+                                     .work = DSGD_WORK_SHARED,
+                                     .late = b->late,
+                                     .batch = 1};
     struct segment own;
     char name[SEGMENT_NAME];
 
@@ -105,6 +109,20 @@ static bool measure(struct bench *b)
     return true;
 }
 
+static bool run(struct bench *b, size_t floats, size_t repeats,
+                enum dsgd_late late)
+{
+    size_t parts = 20000000 / floats * repeats;
+
+    *b = (struct bench){.floats = floats, .late = late};
+    b->parts = parts < 20 ? 20 : parts > 1000 ? 1000 : parts;
+    if (make(b) && measure(b))
+        return true;
+    fprintf(stderr, "deposit: %s\n",
+            b->d ? dsgd_error_text(b->d) : "no memory");
+    return false;
+}
+
 int main(int argc, char **argv)
 {
     static const size_t sizes[] = {10000, 100000, 1000000, 10000000};
@@ -112,21 +130,20 @@ int main(int argc, char **argv)
 
     openblas_set_num_threads(1);
     printf("floats      claim us  deposit us  memcpy us  saxpy us  "
-           "deposit/saxpy\n");
+           "deposit/saxpy  carry us\n");
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        size_t parts = 20000000 / sizes[i] * repeats;
-        struct bench b = {.floats = sizes[i]};
-        b.parts = parts < 20 ? 20 : parts > 1000 ? 1000 : parts;
-        if (!make(&b) || !measure(&b)) {
-            fprintf(stderr, "deposit: %s\n",
-                    b.d ? dsgd_error_text(b.d) : "no memory");
+        struct bench b;
+        if (!run(&b, sizes[i], repeats, DSGD_LATE_CARRY))
             return 1;
-        }
+        double carry = median(b.deposit, b.parts);
+        drop(&b);
+        if (!run(&b, sizes[i], repeats, DSGD_LATE_REQUEUE))
+            return 1;
         double deposit = median(b.deposit, b.parts);
         double saxpy = median(b.saxpy, b.parts);
-        printf("%-10zu %9.2f %11.1f %10.1f %9.1f %14.2f\n", sizes[i],
+        printf("%-10zu %9.2f %11.1f %10.1f %9.1f %14.2f %9.1f\n", sizes[i],
                median(b.claim, b.parts), deposit, median(b.copy, b.parts),
-               saxpy, deposit / saxpy);
+               saxpy, deposit / saxpy, carry);
         drop(&b);
     }
     return 0;

@@ -69,7 +69,8 @@ static size_t make_seed(uint8_t *data)
     record_put_event(
         r, &(struct record_event){RECORD_EVENT_LOST, 50, 1, 1, 6, "text"});
     record_put_checksum(r, 60, 1, 7);
-    record_put_contribution(r, &(struct record_contribution){9, 8, 1, 64, 64});
+    record_put_contribution(
+        r, &(struct record_contribution){9, 8, 1, 64, 64, 0, 8});
     record_close(r, true, 8, 10, NULL);
     size_t size = fuzz_read(path, data);
     unlink(path);

@@ -128,6 +128,37 @@ train coarse "replay:$dir/abandoned.dsgd" --epochs 2
 like "of a program that does not stop there: a warning" "$(said coarse)" \
     'warning: the replay is not what was recorded: other samples'
 
+# Shared work, with a rank that is stopped at times: whoever computed what, in
+# which order, is done again, with any size of parts.
+# shared NAME: a run of that name and its replays.
+shared() {
+    local name=$1
+    DSGD_PARTS=4 begin "$name" full --epochs 2 --straggle 1:4,3:2
+    reach 20
+    stopped=$(rank 2)
+    kill -STOP "$stopped"
+    reach 30
+    kill -CONT "$stopped"
+    wait $launched
+    is "$name: exit code" $? 0
+    at_least "$name: parts" "$(sql "$name" 'select count(*) from contribution')" 400
+    train again "replay:$dir/$name.dsgd" --epochs 2 --straggle 0:3
+    same again "$name" "its replay"
+    DSGD_LATE=requeue DSGD_PARTS=2 train more "replay:$dir/again.dsgd" --epochs 2
+    same more "$name" "the replay's replay"
+}
+export DSGD_WORK=shared
+shared shared
+DSGD_LATE=carry shared late
+at_least "of which some were carried" \
+    "$(sql late 'select count(*) from contribution where from_step < step')" 20
+like "the record adds up" "$("$DSGD_BUILDDIR/tests/record_audit" "$dir/late.dsgd")" \
+    'epochs 2 .* doubled 0 missing 0 wrong 0 differ 0'
+train coarse "replay:$dir/late.dsgd" --epochs 1
+like "of a program that leaves early: a warning" "$(said coarse)" \
+    'warning: the replay is not what was recorded'
+unset DSGD_WORK
+
 # refused NAME REGEX CUTOFF ARGUMENT...
 refused() {
     local name=$1 regex=$2
@@ -174,4 +205,24 @@ damaged "update contribution set from_step = step - 2 where $row" carried
 refused "two steps late" 'a gradient of step [0-9]+ in step [0-9]+' "$from"
 damaged "delete from contribution where $row" carried
 refused "carried, and not told of" 'in step [0-9]+ [0-9]+ samples of' "$from"
+
+refused "shared work without" \
+    'recorded with --dsgd-work=shared, and this run has own: give it' "replay:$dir/late.dsgd"
+export DSGD_WORK=shared
+refused "own work with shared" \
+    'recorded with --dsgd-work=own, and this run has shared: give it' "replay:$dir/short.dsgd"
+refused "dry" 'dry tells whom dynamic would have cut' dry
+damaged "update contribution set part = 0 where step = 7" late
+refused "parts of no size" 'step [67] does not tell of its parts' "$from"
+damaged "update contribution set nth = 9 where step = 7 and nth = 0" late
+refused "no order" 'not in the order of its parts' "$from"
+damaged "update contribution set from_step = 1 where step = 7 and from_step = 6" late
+refused "two steps late" 'what a worker contributed to step [67] is not of the step' "$from"
+damaged "delete from contribution where step = 7 and nth = (select max(nth)
+    from contribution where step = 7)" late
+refused "a part is missing" 'in step 7 [0-9]+ samples of [0-9]+ workers contributed' "$from"
+damaged "update contribution set part = 1 where from_step < step" late
+refused "too many carried" 'too many that were carried' "$from"
+damaged "alter table contribution drop column part" late
+refused "an old record" 'does not tell of its parts: an older version' "$from"
 tap_done

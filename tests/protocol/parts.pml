@@ -1,10 +1,12 @@
-/* A step in parts within a node (node_parts.c, client_parts.c): workers that
- * claim parts and offer sums, their aggregator, which accepts them as it has
- * tokens, and one worker that may stop for good anywhere, in the middle of an
- * addition too.  Checked for every interleaving:
+/* A step in parts within a node (node_parts.c, client_parts.c, client_carry.c):
+ * workers that claim parts and offer sums, their aggregator, which accepts them
+ * as it has tokens, and one worker that may stop for good anywhere, in the middle
+ * of an addition too.  What was computed and not accepted is kept, and offered in
+ * the next step if that wants it.  Checked for every interleaving:
  *
  *   - a part that is computed is of the step and has the samples that its number
- *     stands for, and is accepted once;
+ *     stands for, and is accepted once, in its step or in the next; in that only
+ *     if its samples were held for it;
  *   - the step's sum is made of the parts that were accepted, all of them and
  *     nothing else, and nobody writes to what it reads;
  *   - whoever has not stopped comes to the end of the run, as long as there is a
@@ -12,10 +14,10 @@
  *
  * The code's atomic words are sequentially consistent, as all is here, or
  * released and acquired in the order shown; a sum is one byte: its step and a bit
- * a part, GARBAGE while it is written.  Bells are those of step.pml, and a sleeper
+ * a part, those of the step before first, GARBAGE while it is written.  Bells are those of step.pml, and a sleeper
  * looks again after a while: waiting is blocking here.  BREAK_RECHECK,
- * BREAK_EMPTY, BREAK_DECIDED and BREAK_SLACK each undo one line that this rests
- * on: the model must then fail. */
+ * BREAK_EMPTY, BREAK_DECIDED, BREAK_SLACK, BREAK_FINAL and BREAK_WANTED each undo
+ * one line that this rests on: the model must then fail. */
 #define WORKERS 2
 #define STEPS   2
 #define TOKENS  2 /* of a step */
@@ -28,9 +30,12 @@
 #define STEP(word)    ((word) / 8)
 #define INDEX(word)   ((word) % 8)
 #define GARBAGE       255
+#define SUM(step)     ((step) * 64)
+#define CARRIED       PARTS /* added to the number of a part */
 #define BUF(w, b)     buffer[(w) * 2 + (b)]
 
 byte published, started, claim, limit;
+bool wants = 1; /* of the pool: parts of the step before */
 byte part[PARTS]; /* WORD of the step and the part that it is */
 byte accepted[WORKERS];
 byte buffer[WORKERS * 2];
@@ -40,20 +45,93 @@ byte stuck;
 
 #define OVER (published >= step || STEP(claim) > step)
 
+/* The sum without it is in the other buffer, if there is one. */
+inline offer(number)
+{
+    buf = (offers -> !buf : 0);
+    BUF(me, buf) = GARBAGE;
+    if
+    :: atomic { stuck == 0 -> stuck = 1 }; goto stopped
+    :: skip
+    fi;
+    old = (offers -> BUF(me, !buf) : SUM(step));
+    BUF(me, buf) = old | (1 << (number));
+    old = 0;
+    offers++;
+    queue ! me, step, number, buf
+}
+
+#define ACCEPTED (accepted[me] == WORD(step, offers))
+
+/* last is what was offered last and may be kept, plus 1. */
+inline keep_last()
+{
+    kept = 0;
+    if
+    :: last && !ACCEPTED -> kept = last
+    :: else
+    fi;
+    last = 0
+}
+
 proctype worker(byte me)
 {
-    byte step = 1, word, got, offers, buf, old;
+    byte step = 1, word, got, offers, buf, old, last, kept, kept_too;
+#ifdef BREAK_FINAL
+    bool seen;
+#endif
 
 begin:
     started >= step || published >= step;
     offers = 0;
     if
-    :: published >= step -> goto means
+    :: published >= step -> kept = 0; kept_too = 0; goto means
     :: else
     fi;
-again: /* dsgd_claim */
+#ifdef BREAK_WANTED
+    old = wants;
+#endif
     if
-    :: OVER -> goto means
+    :: kept == 0
+    :: kept ->
+        if
+        :: OVER -> kept = 0; kept_too = 0; goto means
+        :: STEP(claim) == step
+        fi;
+        if
+#ifdef BREAK_WANTED
+        :: !old -> kept = 0; kept_too = 0
+#else
+        :: !wants -> kept = 0; kept_too = 0
+#endif
+        :: else
+        fi
+    fi;
+    old = 0;
+    do
+    :: kept == 0 -> break
+    :: kept ->
+        if
+        :: OVER -> kept = 0; kept_too = 0; goto means
+        :: offers == 0 || ACCEPTED
+        fi;
+        offer(kept - 1 + CARRIED);
+        kept = kept_too;
+        kept_too = 0
+    od;
+again: /* dsgd_claim */
+#ifdef BREAK_FINAL
+    seen = ACCEPTED;
+#endif
+    if
+    :: OVER ->
+#ifdef BREAK_FINAL
+        kept = (last && !seen -> last : 0);
+        last = 0;
+#else
+        keep_last();
+#endif
+        goto means
     :: STEP(claim) == step && limit > claim && STEP(limit) == step
     fi;
     word = claim;
@@ -83,23 +161,21 @@ again: /* dsgd_claim */
     /* dsgd_deposit */
 #ifndef BREAK_DECIDED
     if
-    :: OVER -> goto means
-    :: offers == 0 || accepted[me] == WORD(step, offers)
+    :: OVER ->
+        keep_last();
+        if
+        :: kept -> kept_too = INDEX(word) + 1
+        :: else -> kept = INDEX(word) + 1
+        fi;
+        goto means
+    :: offers == 0 || ACCEPTED
     fi;
 #endif
-    buf = (offers -> !buf : 0);
-    BUF(me, buf) = GARBAGE;
-    if
-    :: atomic { stuck == 0 -> stuck = 1 }; goto stopped
-    :: skip
-    fi;
-    old = (offers -> BUF(me, !buf) : step * 8);
-    BUF(me, buf) = old | (1 << INDEX(word));
-    old = 0;
-    offers++;
-    queue ! me, step, INDEX(word), buf;
+    offer(INDEX(word));
+    last = INDEX(word) + 1;
     goto again;
 means:
+    last = 0;
     published >= step;
     step++;
     if
@@ -115,6 +191,8 @@ inline accept()
     d_step {
         number = waits[w] - 1;
         waits[w] = 0;
+        assert(number < CARRIED ||
+               (wants && !(before & (1 << (number - CARRIED)))));
         taken = taken | (1 << number);
         sum[w] = sum[w] | (1 << number);
         at[w] = waits_at[w];
@@ -125,15 +203,35 @@ inline accept()
     w = 0
 }
 
+inline start()
+{
+    if
+    :: step == 1 -> started = 1
+    :: else -> published = step - 1; started = step
+    fi
+}
+
 proctype aggregator()
 {
-    byte step = 1, i, w, its, number, buf, tokens, reserve, given, taken;
+    bool begun;
+    byte step = 1, i, w, its, number, buf, tokens, reserve, given, taken, before;
     byte sum[WORKERS], at[WORKERS], waits[WORKERS], waits_at[WORKERS];
 
-open: /* parts_pool, of a step whose predecessor may not be published yet */
+open: /* parts_pool, of a step whose predecessor may be published or not */
+    begun = 0;
+    if
+    :: start(); begun = 1
+    :: skip
+    fi;
 #ifndef BREAK_EMPTY
     claim = 0;
 #endif
+    before = taken;
+    if
+    :: step > 1
+    :: step > 1 -> wants = 0
+    :: step == 1
+    fi;
     i = 0;
     do
     :: i < PARTS -> part[i] = WORD(step, i); i++
@@ -153,8 +251,8 @@ open: /* parts_pool, of a step whose predecessor may not be published yet */
         od
     }
     if
-    :: step == 1 -> started = 1
-    :: else -> published = step - 1; started = step
+    :: begun
+    :: else -> start()
     fi;
     do
     :: given == TOKENS -> break
@@ -175,7 +273,7 @@ open: /* parts_pool, of a step whose predecessor may not be published yet */
     do
     :: i < 2 * WORKERS ->
         w = i / 2;
-        assert(sum[w] == 0 || BUF(w, at[w]) == (step * 8 | sum[w]));
+        assert(sum[w] == 0 || BUF(w, at[w]) == (SUM(step) | sum[w]));
         i++
     :: else -> break
     od;

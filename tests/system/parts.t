@@ -94,6 +94,28 @@ share() { # NODE: samples computed there
 }
 at_most "co-tenant: n3 computes less than n4" "$(share 2)" "$(share 3)"
 
+# --- late parts carried, and the run done again ---
+
+parameters() {
+    sed -n 's/.*"parameter_checksum": *"\([^"]*\)".*/\1/p' "$shared/summary"
+}
+noise=$(mc noise n2 2)
+start_training carried --dsgd-work=shared --dsgd-late=carry
+wait "$training"
+is "late parts carried: exit code 0" $? 0
+mc noise stop "$noise"
+adds_up "carried"
+is "carried: every batch has its size" "$(odd_batches)" 0
+at_least "carried: parts that counted in the next step" \
+    "$(sql 'select count(*) from contribution where from_step < step')" 5
+first=$(parameters)
+start_training again --dsgd-work=shared --dsgd-parts=2 \
+    --dsgd-cutoff="replay:$record"
+wait "$training"
+is "its replay, without the co-tenant: exit code 0" $? 0
+is "its replay: the same parameters" "$(parameters)" "$first"
+adds_up "replay"
+
 # --- a worker that is stopped for a while, and one for good ---
 
 # The loss curve is written in pieces of some 140 steps; an epoch has 469.

@@ -2,6 +2,7 @@
  * are slow with some, stop; nodes freeze.  The batch is exact, each sample
  * counts once an epoch, and nothing hangs. */
 #include "../cluster_many.h"
+#include "launch.h"
 
 static struct cluster_spec ordinary(void)
 {
@@ -70,8 +71,41 @@ static void busy(uint32_t n_nodes, uint32_t per_node)
        per_node, 100 * least);
 }
 
-static enum dsgd_err refused(const char *cutoff, enum dsgd_late late,
-                             struct dsgd_error *err)
+/* The same with late parts that are carried. */
+static void carried(void)
+{
+    struct cluster_spec spec = ordinary();
+
+    spec.opt.late = DSGD_LATE_CARRY;
+    spec.spread = 8;
+    spec.slow = .1;
+    shared(&spec, true, "carried: speeds that differ much");
+    spec.stop_s = .1;
+    spec.freeze_s = .2;
+    shared(&spec, true, "carried: workers that stop, nodes that freeze");
+    spec.n_nodes = 1;
+    shared(&spec, true, "carried: one node");
+    spec = ordinary();
+    spec.opt.late = DSGD_LATE_CARRY;
+    spec.stop_s = .1;
+    spec.freeze_s = .3;
+    spec.freeze_in_sum = .1;
+    spec.opt.hard_timeout_s = .25;
+    shared(&spec, false, "carried: workers and nodes that are lost");
+    spec.opt.hard_timeout_s = 20;
+    spec.limit_s = 30;
+    spec.stop_s = spec.freeze_s = spec.freeze_in_sum = 0;
+    spec.die_s = .1;
+    shared(&spec, false, "carried: workers that die");
+    spec = ordinary();
+    spec.opt.late = DSGD_LATE_CARRY;
+    spec.opt.n_samples = 1501;
+    spec.opt.batch = 10;
+    spec.opt.parts = 3;
+    shared(&spec, true, "carried: a rest of one sample");
+}
+
+static enum dsgd_err refused(const char *cutoff, struct dsgd_error *err)
 {
     static const uint32_t node[2];
     struct dsgd_options opt = ordinary().opt;
@@ -83,7 +117,6 @@ static enum dsgd_err refused(const char *cutoff, enum dsgd_late late,
                                         .n_nodes = 1,
                                         .worker_node = node};
 
-    opt.late = late;
     snprintf(opt.cutoff, sizeof opt.cutoff, "%s", cutoff);
     cutoff_parse("cutoff", cutoff, &cut, NULL);
     enum dsgd_err rc = coordinator_create(&config, &c, err);
@@ -95,13 +128,16 @@ static void bad(void)
 {
     struct dsgd_error err = {""};
 
-    is_int(refused("static:1", DSGD_LATE_REQUEUE, &err), DSGD_E_USAGE,
+    is_int(refused("static:1", &err), DSGD_E_USAGE,
            "shared work with a cutoff");
     has_str(err.text, "--dsgd-cutoff must be full (got \"static:1\")",
             "says so");
-    is_int(refused("full", DSGD_LATE_CARRY, &err), DSGD_E_USAGE,
-           "with late gradients that are carried");
-    has_str(err.text, "use requeue", "says so");
+    struct dsgd_options opt = ordinary().opt;
+    struct cutoff_spec cut;
+    opt.grad_elems = 1;
+    strcpy(opt.cutoff, "dry");
+    is_int(launch_check(&opt, &cut, &err), DSGD_E_USAGE, "with dry");
+    has_str(err.text, "cuts nobody: use full", "says so");
 }
 
 /* A node that is never heard of again, workers that stop for longer than the
@@ -162,6 +198,7 @@ int main(void)
     shared(&spec, true, "whole batches");
     spec.opt.n_samples = 7;
     shared(&spec, true, "fewer samples than workers");
+    carried();
 
     busy(1, 8);
     busy(8, 1);

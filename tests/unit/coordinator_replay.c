@@ -3,6 +3,7 @@
  * means, whoever is slow now. */
 #include "../cluster_many.h"
 #include "../scratch.h"
+#include "record_read.h"
 
 static char dir[] = "/tmp/dsgd-replay-XXXXXX";
 
@@ -58,6 +59,21 @@ static bool again(const struct cluster_spec *first, const char *from,
     return cluster_run(&spec, r) && r->ended && !warnings;
 }
 
+/* Samples that a record's steps carried. */
+static uint64_t carried_in(const char *record)
+{
+    struct record_contribution row;
+    struct record_read *r;
+    uint64_t samples = 0;
+
+    if (record_read_open(record, &r, NULL) != DSGD_OK)
+        return 0;
+    while (record_read_contribution(r, &row, NULL) == DSGD_OK)
+        samples += row.from != row.step ? row.samples : 0;
+    record_read_close(r);
+    return samples;
+}
+
 static void replays(const struct cluster_spec *base, const char *name)
 {
     struct cluster_spec spec = *base;
@@ -69,6 +85,8 @@ static void replays(const struct cluster_spec *base, const char *name)
         bool good = cluster_run(&spec, &first) && first.ended &&
                     again(&spec, "a.dsgd", "b.dsgd", &second) &&
                     again(&spec, "b.dsgd", "c.dsgd", &third);
+        if (spec.opt.work == DSGD_WORK_SHARED)
+            first.carried = carried_in(spec.record);
         unlink(in_dir("a.dsgd"));
         unlink(in_dir("b.dsgd"));
         unlink(in_dir("c.dsgd"));
@@ -90,6 +108,55 @@ static void replays(const struct cluster_spec *base, const char *name)
            (unsigned long long)carried);
 }
 
+/* Shared work, also when workers and nodes are lost, and done again with another
+ * size of parts. */
+static void shared(void)
+{
+    static const char *const name[] = {"shared", "shared, carried"};
+
+    for (int carry = 0; carry < 2; carry++) {
+        struct cluster_spec spec = ordinary();
+        spec.opt.work = DSGD_WORK_SHARED;
+        spec.opt.parts = 4;
+        spec.opt.late = carry ? DSGD_LATE_CARRY : DSGD_LATE_REQUEUE;
+        spec.spread = 3;
+        spec.less = 0;
+        spec.opt.n_samples = 900;
+        strcpy(spec.opt.cutoff, "full");
+        replays(&spec, name[carry]);
+        spec.freeze_in_sum = .05;
+        spec.stop_s = .2;
+        replays(&spec, name[carry]);
+        spec.n_nodes = 1;
+        replays(&spec, name[carry]);
+    }
+}
+
+/* What a worker that dies has given to a step can't be given again: the replay
+ * breaks off, at once. */
+static void deaths(void)
+{
+    struct cluster_spec spec = ordinary();
+    struct cluster_result first, second;
+
+    spec.opt.work = DSGD_WORK_SHARED;
+    spec.opt.parts = 4;
+    spec.opt.hard_timeout_s = 20;
+    spec.limit_s = 60;
+    spec.less = spec.stop_s = spec.freeze_s = 0;
+    spec.seed = 1;
+    spec.record = in_dir("a.dsgd");
+    strcpy(spec.opt.cutoff, "full");
+    bool good = cluster_run(&spec, &first) && first.ended;
+    spec.die_s = .1;
+    good = good && again(&spec, "a.dsgd", "b.dsgd", &second);
+    ok(good && second.steps < first.steps && second.time_s < 10,
+       "a worker dies: %llu of %llu steps", (unsigned long long)second.steps,
+       (unsigned long long)first.steps);
+    unlink(in_dir("a.dsgd"));
+    unlink(in_dir("b.dsgd"));
+}
+
 int main(void)
 {
     static const char *const late[] = {"requeue", "drop", "carry"};
@@ -97,6 +164,8 @@ int main(void)
     char name[64];
 
     scratch_dir(dir);
+    shared();
+    deaths();
     for (int l = 0; l < 3; l++) {
         for (int p = 0; p < 2; p++) {
             for (int k = 0; k < 3; k++) {

@@ -80,6 +80,10 @@ static void shared(void)
     spec.late = LIVE_BUSY;
     near(run(two, &spec, POLICY_PARTS_SHARED).throughput, 4 / 3.5, 1e-12,
          "busy: .5 late, the fourth part at 2");
+    spec.carry_parts = true;
+    near(run(two, &spec, POLICY_PARTS_SHARED).throughput, 4 / 3., 1e-12,
+         "carried: it counts in the second step, at .5 of that");
+    spec.carry_parts = false;
     spec.late = LIVE_POLL;
     spec.micro_batches = 8;
     near(run(two, &spec, POLICY_PARTS_SHARED).throughput, 4 / 3.125, 1e-12,
@@ -106,6 +110,9 @@ static void straggler(void)
 
     near(run(t, &spec, POLICY_PARTS_SHARED).throughput, 6 / 6., 1e-12,
          "a straggler's part is thrown away");
+    spec.carry_parts = true;
+    near(run(t, &spec, POLICY_PARTS_SHARED).throughput, 6 / 6., 1e-12,
+         "also where parts are carried: it is two steps old");
     trace_free(t);
 }
 

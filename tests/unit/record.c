@@ -70,9 +70,13 @@ static void check_other_rows(struct record_read *r)
        "an event");
     is_str(event.text, "did not deliver", "its text");
     is_int(record_read_event(r, &event, &err), DSGD_END, "no more");
+    ok(record_read_contribution(r, &part, &err) == DSGD_OK && part.nth == 2 &&
+           part.first == 5,
+       "contributions come in their order");
     ok(record_read_contribution(r, &part, &err) == DSGD_OK && part.step == 8 &&
-           part.from == 7 && part.worker == 2 &&
-           part.first == 0xfedcba9876543u && part.samples == 31,
+           part.from == 7 && part.nth == 3 && part.part == 4 &&
+           part.worker == 2 && part.first == 0xfedcba9876543u &&
+           part.samples == 31,
        "a contribution");
     is_int(record_read_contribution(r, &part, &err), DSGD_END, "no more");
     ok(record_read_checksum(r, &step, &worker, &value, &err) == DSGD_OK &&
@@ -96,7 +100,9 @@ static void test_round_trip(void)
                                                6.5, "did not deliver"});
     record_put_checksum(r, 9, 3, 0xfedcba9876543210u);
     record_put_contribution(
-        r, &(struct record_contribution){8, 7, 2, 0xfedcba9876543u, 31});
+        r, &(struct record_contribution){8, 7, 2, 0xfedcba9876543u, 31, 3, 4});
+    record_put_contribution(r,
+                            &(struct record_contribution){8, 8, 2, 5, 9, 2, 9});
     ok(!record_warning(r, &err), "nothing to warn of");
     is_int(record_close(r, true, 77.5, 10, &err), DSGD_OK, "close");
     ok(stat(path, &st) == 0 && (st.st_mode & 07777) == 0600, "mode 0600");

@@ -220,6 +220,29 @@ static int as_owner(void)
     return count_steps(path) == 100 ? 0 : 3;
 }
 
+/* Before there were the columns that shared work needs. */
+static void test_old(void)
+{
+    struct record_contribution row;
+    struct record_read *r;
+    const char *path = changed("ALTER TABLE contribution DROP COLUMN nth;"
+                               "ALTER TABLE contribution DROP COLUMN part");
+
+    is_int(record_read_open(path, &r, NULL), DSGD_OK, "an old record");
+    ok(!record_read_facts(r)->shared, "of no shared work");
+    ok(record_read_contribution(r, &row, NULL) == DSGD_OK &&
+           row.samples == 31 && row.nth == 0 && row.part == 0,
+       "its contributions");
+    record_read_close(r);
+    path = changed("INSERT INTO setting VALUES('work', 'shared')");
+    is_int(record_read_open(path, &r, NULL), DSGD_OK, "a record");
+    ok(record_read_facts(r)->shared, "of shared work");
+    record_read_close(r);
+    is_int(record_read_open(changed("DROP TABLE setting"), &r, NULL), DSGD_OK,
+           "without settings");
+    record_read_close(r);
+}
+
 static void test_root(void)
 {
     if (geteuid() != 0) {
@@ -241,6 +264,8 @@ static void make_good(void)
     record_put_event(
         r, &(struct record_event){RECORD_EVENT_LOST, 6, 1, -1, 6.5, "silent"});
     record_put_checksum(r, 9, 3, 1);
+    record_put_contribution(
+        r, &(struct record_contribution){8, 7, 2, 64, 31, 1, 4});
     is_int(record_close(r, true, 77.5, 10, NULL), DSGD_OK, "a good record");
 }
 
@@ -252,6 +277,7 @@ int main(void)
     test_foreign_files();
     test_hostile_rows();
     test_damage();
+    test_old();
     test_root();
     return done();
 }

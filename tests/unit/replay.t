@@ -136,6 +136,8 @@ fails 2 '--policies: "slow" is none of full|static-best' --policies full,slow x
 fails 2 '--policies: full is there twice' --policies full,full x
 fails 2 '--late: "lazy" is none of fresh|busy|poll:M' --late lazy x
 fails 2 '--late: poll:0: give 1' --late poll:0 x
+fails 2 '--late-parts: "keep" is none of requeue, carry' --late-parts keep x
+fails 2 '--late-parts: carry needs --late=busy' --late-parts carry x
 fails 2 '--late: poll: "x": give a whole number' --late poll:x x
 fails 2 '--observe: "all" is none of late|progress|censored' --observe all x
 fails 2 '--overhead: "2": give a percentage' --overhead 2 x

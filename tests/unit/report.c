@@ -229,8 +229,10 @@ static struct report *load_rows(void)
     record_put_late(r, &(struct record_late){1, 3, 6, 0, .5f});
     record_put_late(r, &(struct record_late){5, 3, 99, 0, 1}); /* known */
     record_put_late(r, &(struct record_late){6, 3, 99, 0, 1}); /* no step */
-    record_put_contribution(r, &(struct record_contribution){2, 1, 3, 0, 4});
-    record_put_contribution(r, &(struct record_contribution){5, 5, 3, 0, 2});
+    record_put_contribution(r,
+                            &(struct record_contribution){2, 1, 3, 0, 4, 0, 0});
+    record_put_contribution(r,
+                            &(struct record_contribution){5, 5, 3, 0, 2, 0, 0});
     record_put_event(
         r, &(struct record_event){RECORD_EVENT_BACK, 4, 3, 0, 104, ""});
     record_put_event(
