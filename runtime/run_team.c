@@ -307,7 +307,7 @@ static void on_death(struct run_team *t, uint32_t i, int status)
         note_end(t, i);
         return;
     }
-    if (m->died)
+    if (m->died && !run_is_over(t)) /* later ones have not broken it off */
         t->last_death = cause_code(m->died);
     if (may_restart(t, m))
         plan_restart(t, i);
