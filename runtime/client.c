@@ -381,6 +381,10 @@ enum dsgd_err dsgd_poll(struct dsgd *d, uint64_t done, uint64_t total)
     atomic_store_explicit(&worker->total, (uint32_t)total,
                           memory_order_relaxed);
     client_sign_of_life(d);
+    if (d->work.shared) {
+        d->work.abandoned = done < total && client_unwanted(d);
+        return d->work.abandoned ? DSGD_ABANDON : DSGD_GO_ON;
+    }
     if (atomic_load(&d->seg.h->published) >= d->step ||
         atomic_load(&d->seg.h->run) != SEG_RUNNING || at_limit(d, done, total))
         return done < total ? DSGD_ABANDON : DSGD_GO_ON;

@@ -20,11 +20,15 @@ struct client_work {
     uint64_t step;     /* of what follows */
     uint64_t given;    /* samples deposited of its own share */
     bool claimed;      /* and not deposited: part */
+    bool abandoned;    /* … and need not be: dsgd_poll said so */
     struct dsgd_part part;
-    uint32_t entry; /* … of the pool */
-    uint64_t claim_ns;
-    uint32_t offers; /* made */
-    uint32_t buf;    /* of the last one */
+    uint32_t entry;             /* … of the pool */
+    bool first;                 /* … it is this worker's first part */
+    bool first_had;             /* that was claimed in this step */
+    bool first_offered;         /* the last offer was of that */
+    uint64_t claim_ns, done_ns; /* when it was claimed, and computed */
+    uint32_t offers;            /* made, of those that may count */
+    uint32_t buf;               /* of the last one */
 };
 
 struct dsgd {
@@ -79,6 +83,9 @@ enum dsgd_err client_start(struct dsgd *d, void (*finalize)(void),
                            struct dsgd_error *err);
 
 void client_sign_of_life(struct dsgd *d);
+
+/* With shared work: the part that is claimed would not count any more. */
+bool client_unwanted(const struct dsgd *d);
 
 /* Sleep until the bell rings or timeout_ns has passed, unless there is a sum to
  * help with. */

@@ -14,6 +14,11 @@ static const struct seg_worker *self(const struct dsgd *d)
     return &d->seg.workers[d->local];
 }
 
+static bool is_open(const struct dsgd *d)
+{
+    return SEGMENT_POOL_STEP(atomic_load(&d->seg.pool->claim)) == d->step;
+}
+
 /* Nothing that this worker could give to the step would count. */
 static bool is_over(const struct dsgd *d)
 {
@@ -22,6 +27,18 @@ static bool is_over(const struct dsgd *d)
     return d->stale || atomic_load(&h->published) >= d->step ||
            atomic_load(&h->run) != SEG_RUNNING ||
            SEGMENT_POOL_STEP(atomic_load(&d->seg.pool->claim)) > d->step;
+}
+
+/* This worker's first part was withdrawn: it is not accepted any more, and was
+ * not before. */
+static bool is_withdrawn(const struct dsgd *d)
+{
+    return !atomic_load(&d->seg.parts[d->local].count) && is_open(d);
+}
+
+bool client_unwanted(const struct dsgd *d)
+{
+    return is_over(d) || (d->work.first && is_withdrawn(d));
 }
 
 static enum dsgd_err hand_over(struct dsgd *d)
@@ -63,7 +80,31 @@ static bool read_entry(struct dsgd *d, uint32_t entry, struct dsgd_part *part)
     part->first_sample =
         atomic_load_explicit(&from->first, memory_order_acquire);
     part->n_samples = atomic_load_explicit(&from->count, memory_order_acquire);
-    return SEGMENT_POOL_STEP(atomic_load(&d->seg.pool->claim)) == d->step;
+    return is_open(d);
+}
+
+/* The part that was cut out for this worker, if any. */
+static bool take_first(struct dsgd *d)
+{
+    struct client_work *work = &d->work;
+
+    if (work->first_had || !is_open(d) ||
+        d->local >= SEGMENT_POOL_INDEX(atomic_load(&d->seg.pool->fixed)))
+        return false;
+    work->first_had = true;
+    work->entry = d->local;
+    work->first =
+        read_entry(d, d->local, &work->part) && work->part.n_samples > 0;
+    return work->first;
+}
+
+static bool take_any(struct dsgd *d)
+{
+    struct client_work *work = &d->work;
+
+    work->first = false;
+    return take_entry(d, &work->entry) &&
+           read_entry(d, work->entry, &work->part);
 }
 
 /* The process that was here before gave parts to this step: they lie where this
@@ -78,14 +119,11 @@ static bool has_given(const struct dsgd *d)
 
 static enum dsgd_err claim_shared(struct dsgd *d)
 {
-    struct client_work *work = &d->work;
-
     for (;;) {
         uint32_t bell = atomic_load(&d->seg.h->worker_bell);
         if (is_over(d))
             return hand_over(d);
-        if (!has_given(d) && take_entry(d, &work->entry) &&
-            read_entry(d, work->entry, &work->part))
+        if (!has_given(d) && (take_first(d) || take_any(d)))
             break;
         doze(d, bell);
     }
@@ -93,13 +131,16 @@ static enum dsgd_err claim_shared(struct dsgd *d)
     return DSGD_OK;
 }
 
-/* Was the last offer accepted?  Only then is the other buffer free. */
-static bool is_decided(const struct dsgd *d)
+/* Was the last offer accepted?  Only then is the other buffer free.  A first part
+ * may have been withdrawn: then nothing has been offered. */
+static bool is_decided(struct dsgd *d)
 {
+    struct client_work *work = &d->work;
     uint64_t word = atomic_load(&self(d)->accepted);
 
-    return !d->work.offers ||
-           word == SEGMENT_POOL_WORD(d->step, d->work.offers);
+    if (work->offers && work->first_offered && is_withdrawn(d))
+        work->offers = 0;
+    return !work->offers || word == SEGMENT_POOL_WORD(d->step, work->offers);
 }
 
 static void offer(struct dsgd *d, const float *grad, size_t n)
@@ -115,13 +156,14 @@ static void offer(struct dsgd *d, const float *grad, size_t n)
         memcpy(to, grad, n * sizeof *to);
     work->buf = buf;
     work->offers++;
+    work->first_offered = work->first;
     struct seg_event e = {.kind = SEG_EVENT_PART,
                           .step = d->step,
                           .at_ns = sys_now_ns(),
                           .value = work->part.n_samples,
                           .buf = buf,
                           .entry = work->entry};
-    e.fraction = (float)((double)(e.at_ns - work->claim_ns) * 1e-9);
+    e.fraction = (float)((double)(work->done_ns - work->claim_ns) * 1e-9);
     client_sign_of_life(d);
     segment_post(&d->seg, d->local, &e);
 }
@@ -136,7 +178,8 @@ static enum dsgd_err deposit_shared(struct dsgd *d, const float *grad, size_t n)
             break;
         doze(d, bell);
     }
-    offer(d, grad, n);
+    if (!(d->work.first && is_withdrawn(d)))
+        offer(d, grad, n);
     return DSGD_OK;
 }
 
@@ -182,17 +225,19 @@ enum dsgd_err dsgd_claim(struct dsgd *d, struct dsgd_part *part)
                                  : "no step was begun");
     if (work->step != d->step) {
         work->step = d->step;
-        work->claimed = false;
+        work->claimed = work->abandoned = false;
+        work->first_had = work->first_offered = false;
         work->offers = 0;
         work->given = 0;
     }
-    if (work->claimed)
+    if (work->claimed && !work->abandoned)
         return error_set(&d->error, DSGD_E_STATE,
                          "dsgd_claim: the part before was not deposited");
     enum dsgd_err rc = work->shared ? claim_shared(d) : claim_own(d);
     if (rc != DSGD_OK)
         return rc;
     work->claimed = true;
+    work->abandoned = false;
     work->claim_ns = sys_now_ns();
     *part = work->part;
     return DSGD_OK;
@@ -217,5 +262,6 @@ enum dsgd_err dsgd_deposit(struct dsgd *d, const float *grad, size_t n,
                          (unsigned long long)samples,
                          (unsigned long long)work->part.n_samples);
     work->claimed = false;
+    work->done_ns = sys_now_ns();
     return work->shared ? deposit_shared(d, grad, n) : deposit_own(d, grad, n);
 }

@@ -3,7 +3,9 @@
 
 #include "coordinator_checkpoint.h"
 #include "coordinator_dynamic.h"
+#include "coordinator_loads.h"
 #include "coordinator_parts.h"
+#include "coordinator_shares.h"
 #include "coordinator_priv.h"
 #include "error.h"
 
@@ -38,6 +40,8 @@ void coordinator_destroy(struct coordinator *c)
     free(c->row_first);
     free(c->row_count);
     dyn_free(c);
+    sizes_free(c);
+    loads_free(c);
     deal_free(c);
     cutoff_destroy(c->cutoff);
     sampler_destroy(c->sampler);
@@ -116,6 +120,8 @@ enum dsgd_err coordinator_create(const struct coordinator_config *config,
         rc = sampler_create(&c->opt, c->n_workers, &c->sampler, err);
     if (rc == DSGD_OK)
         rc = deal_create(c, config->cutoff->mode, err);
+    if (rc == DSGD_OK)
+        rc = sizes_create(c, config, err);
     if (rc != DSGD_OK) {
         coordinator_destroy(c);
         return rc;

@@ -5,7 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "coordinator_loads.h"
 #include "coordinator_parts.h"
+#include "coordinator_shares.h"
 #include "dynamic.h"
 #include "error.h"
 
@@ -13,22 +15,13 @@
  * before. */
 #define PUT_OFF .25
 
-/* A node's load goes into the record so often. */
-#define RECORD_LOAD_S 2.0
-
 struct dyn {
     struct dynamic *d;
-    const struct timing_model *model;
-    size_t n_features;
-    int *feature;    /* [n_features] index in the node's telemetry, -1 */
-    uint32_t *index; /* [n_workers] of a worker in the model's order */
-    uint8_t *part;   /* [n_workers], in the model's order as the next two */
+    const uint32_t *index; /* [n_workers] of a worker in the model's order */
+    uint8_t *part; /* [n_workers], in the model's order as the next two */
     float *log_s;
     uint8_t *status;
-    float *telemetry; /* [n_nodes][n_features] */
     float *latest_s;  /* [n_workers] scratch */
-    float *value;     /* [n_nodes][DSGD_N_TELEMETRY] as last heard */
-    bool heard;       /* any node has telemetry */
     bool waiting;     /* to predict the open step */
     bool running;     /* the model has begun a step that is not ended */
     double elapsed_s; /* of that step, once closed */
@@ -49,60 +42,23 @@ void dyn_free(struct coordinator *c)
     if (!y)
         return;
     dynamic_free(y->d);
-    free(y->feature);
-    free(y->index);
     free(y->part);
     free(y->log_s);
     free(y->status);
     free(y->latest_s);
-    free(y->telemetry);
-    free(y->value);
     free(y);
     c->dyn = NULL;
 }
 
 static bool allocate(struct coordinator *c, struct dyn *y)
 {
-    size_t n = c->n_workers, nodes = c->n_nodes;
+    size_t n = c->n_workers;
 
-    y->feature = calloc(y->n_features + 1, sizeof *y->feature);
-    y->index = calloc(n, sizeof *y->index);
     y->part = calloc(n, sizeof *y->part);
     y->log_s = calloc(n, sizeof *y->log_s);
     y->status = calloc(n, sizeof *y->status);
     y->latest_s = calloc(n, sizeof *y->latest_s);
-    y->telemetry = calloc(nodes * (y->n_features + 1), sizeof *y->telemetry);
-    y->value = calloc(nodes * DSGD_N_TELEMETRY, sizeof *y->value);
-    return y->latest_s && y->feature && y->index && y->part && y->log_s &&
-           y->status && y->telemetry && y->value;
-}
-
-/* Which of a node's features the model reads. */
-static void map_features(struct dyn *y)
-{
-    static const char *const names[] = {DSGD_TELEMETRY_FEATURES};
-
-    for (size_t f = 0; f < y->n_features; f++) {
-        y->feature[f] = -1;
-        for (int i = 0; i < DSGD_N_TELEMETRY; i++) {
-            if (strcmp(names[i], timing_model_feature(y->model, f)) == 0)
-                y->feature[f] = i;
-        }
-    }
-}
-
-/* The model wants the workers of a node side by side. */
-static uint32_t *order_workers(struct coordinator *c, struct dyn *y)
-{
-    uint32_t *node = calloc(c->n_workers, sizeof *node), next = 0;
-
-    for (uint32_t i = 0; node && i < c->n_nodes; i++) {
-        for (uint32_t l = 0; l < c->peer[i].n_local; l++) {
-            y->index[c->peer[i].worker[l]] = next;
-            node[next++] = i;
-        }
-    }
-    return node;
+    return y->latest_s && y->part && y->log_s && y->status;
 }
 
 static enum dsgd_err make(struct coordinator *c, struct dyn *y,
@@ -116,24 +72,19 @@ static enum dsgd_err make(struct coordinator *c, struct dyn *y,
     rc = rule_parse("DSGD_RULE", c->opt.rule, &spec.rule, err);
     if (rc != DSGD_OK)
         return rc;
-    y->n_features = timing_model_features(y->model);
+    rc = loads_create(c, config->model, err);
+    if (rc != DSGD_OK)
+        return rc;
+    y->index = c->loads->index;
     if (!allocate(c, y))
-        return error_set(err, DSGD_E_NOMEM, "timing model: no memory");
-    map_features(y);
-    for (size_t i = 0; i < (size_t)c->n_nodes * DSGD_N_TELEMETRY; i++)
-        y->value[i] = NAN;
-    uint32_t *node = order_workers(c, y);
-    if (!node)
         return error_set(err, DSGD_E_NOMEM, "timing model: no memory");
     spec.n = c->n_workers;
     spec.n_nodes = c->n_nodes;
-    spec.node = node;
+    spec.node = c->loads->node;
     spec.late = c->opt.polls ? LIVE_POLL : LIVE_BUSY;
     spec.min = c->opt.min_contributors;
     spec.dry = config->cutoff->mode == CUTOFF_DRY;
-    rc = dynamic_create(&spec, y->model, &y->d, err);
-    free(node);
-    return rc;
+    return dynamic_create(&spec, config->model, &y->d, err);
 }
 
 enum dsgd_err dyn_create(struct coordinator *c,
@@ -149,47 +100,17 @@ enum dsgd_err dyn_create(struct coordinator *c,
                          "--dsgd-cutoff: %s needs a timing model and none is "
                          "installed; use full, static:K or order",
                          dry ? "dry" : "dynamic");
+    if (!dry && c->opt.work == DSGD_WORK_SHARED)
+        return DSGD_OK; /* see coordinator_shares.h */
     struct dyn *y = calloc(1, sizeof *y);
     if (!y)
         return error_set(err, DSGD_E_NOMEM, "timing model: no memory");
     c->dyn = y;
-    y->model = config->model;
     y->next_s = INFINITY;
     enum dsgd_err rc = make(c, y, config, err);
     if (rc != DSGD_OK)
         dyn_free(c);
     return rc;
-}
-
-void coordinator_telemetry(struct coordinator *c, uint32_t node,
-                           const float *value)
-{
-    struct dyn *y = c->dyn;
-    struct record_telemetry row = {.step = c->step, .node = node};
-
-    memcpy(row.value, value, sizeof row.value);
-    if (c->now_s - c->peer[node].load_s >= RECORD_LOAD_S) {
-        c->peer[node].load_s = c->now_s;
-        record_put_telemetry(c->record, &row);
-    }
-    if (!y)
-        return;
-    memcpy(y->value + (size_t)node * DSGD_N_TELEMETRY, value, sizeof row.value);
-    y->heard = true;
-}
-
-static const float *features(struct coordinator *c)
-{
-    struct dyn *y = c->dyn;
-
-    for (uint32_t i = 0; i < c->n_nodes; i++) {
-        for (size_t f = 0; f < y->n_features; f++) {
-            int source = y->feature[f];
-            y->telemetry[i * y->n_features + f] =
-                source < 0 ? NAN : y->value[i * DSGD_N_TELEMETRY + source];
-        }
-    }
-    return y->heard ? y->telemetry : NULL;
 }
 
 void dyn_open(struct coordinator *c)
@@ -278,7 +199,7 @@ static void predict(struct coordinator *c)
                                : worker->fresh  ? DYNAMIC_READY
                                                 : DYNAMIC_BUSY;
     }
-    dynamic_begin(y->d, y->part, features(c), c->overhead_s);
+    dynamic_begin(y->d, y->part, loads_features(c), c->overhead_s);
     for (uint32_t w = 0; w < c->n_workers; w++) {
         if (!isnan(c->worker[w].lag_s))
             dyn_begin(c, w);
@@ -367,6 +288,8 @@ void dyn_closed(struct coordinator *c)
 
 size_t dyn_state_bytes(const struct coordinator *c)
 {
+    if (c->sizes)
+        return sizes_state_bytes(c);
     return c->dyn ? dynamic_state_bytes(c->dyn->d) : 0;
 }
 
@@ -374,6 +297,7 @@ size_t dyn_state_bytes(const struct coordinator *c)
  * this step. */
 void dyn_state_save(struct coordinator *c, void *out)
 {
+    sizes_state_save(c, out);
     if (!c->dyn)
         return;
     observe_last(c);
@@ -383,6 +307,8 @@ void dyn_state_save(struct coordinator *c, void *out)
 enum dsgd_err dyn_state_load(struct coordinator *c, const void *in,
                              size_t bytes, struct dsgd_error *err)
 {
+    if (c->sizes)
+        return sizes_state_load(c, in, bytes, err);
     return dynamic_state_load(c->dyn->d, in, bytes, err);
 }
 

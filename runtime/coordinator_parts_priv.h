@@ -18,26 +18,38 @@ struct deal_part {
 struct deal_node {
     struct deal_part *part; /* [capacity] */
     uint32_t n, capacity;
-    uint64_t samples;
-    uint32_t asked; /* REVOKEs that it has not answered */
-    double asked_s; /* own clock of the last */
-    bool freezes;   /* it was asked to accept no more */
+    uint32_t fixed;     /* first parts at the front: workers, or 0 */
+    uint64_t samples;   /* less what was withdrawn */
+    uint64_t withdrawn; /* first parts */
+    bool withdraws;     /* it was asked for one, and has not answered */
+    uint32_t asked;     /* REVOKEs that it has not answered */
+    double asked_s;     /* own clock of the last */
+    bool freezes;       /* it was asked to accept no more */
 };
 
 struct deal {
     struct tokens tokens;
-    struct deal_node *node;     /* [n_nodes] */
-    uint64_t *waits;            /* [n_workers] samples it has offered */
-    bool *counts;               /* [n_workers] among its node's workers */
-    double *busy_s;             /* [n_workers] with its parts of this step */
+    struct deal_node *node; /* [n_nodes] */
+    uint64_t *waits;        /* [n_workers] samples it has offered */
+    bool *counts;           /* [n_workers] among its node's workers */
+    uint64_t *first;    /* [n_workers] samples of its first part, 0: none, or
+                           it is in, or withdrawn */
+    uint64_t *first_at; /* [n_workers] where it starts */
+    double *busy_s;     /* [n_workers] with its parts of this step that count */
+    double *since_s; /* … own clock since when it is with another, NAN: it has
+                        not begun */
+    double *done_s; /* … when it had that one done and offered, NAN: not yet */
     uint32_t *alive;            /* [n_nodes] workers */
     uint32_t n_alive;           /* when the step opened */
     struct sample_range *drawn; /* [MSG_RANGES] */
-    struct msg_range *range;    /* [MSG_RANGES] */
+    struct msg_range *range;    /* [most workers of a node + MSG_RANGES] */
     size_t n_parts;             /* of all nodes in this step */
     uint64_t part;              /* samples, divides the batch */
     int64_t spare;   /* samples in the queue beyond those for the reserve */
+    bool opens;      /* nothing of the step is handed out yet */
+    bool gone;       /* a worker with a first part has gone */
     bool ending;     /* tokens and ranges go together */
+    bool lean;       /* … also, as long as what was claimed is expected */
     bool freezing;   /* the step is closed with what it has */
     double freeze_s; /* own clock when that was decided */
     double came_s;   /* … when the last part came, or a worker began */
@@ -45,5 +57,23 @@ struct deal {
     double look_s;   /* own clock of the next look without news */
     bool news;
 };
+
+/* coordinator_parts_first.c */
+
+/* Size and draw the first parts of the step that opens, if it is to have any. */
+void first_draw(struct coordinator *c);
+/* Those of a node, to d->range.  Returns how many, 0: it has none. */
+uint32_t first_ranges(struct coordinator *c, uint32_t node);
+/* They were sent; they could not be. */
+void first_note(struct coordinator *c, uint32_t node);
+void first_unsent(struct coordinator *c, uint32_t node);
+/* A worker's has come. */
+void first_in(struct coordinator *c, uint32_t w);
+/* The node is asked for all tokens: theirs are among them. */
+void first_freeze(struct coordinator *c, uint32_t node);
+/* Withdraw what is not worth being waited for.  Returns whether it did. */
+bool first_tick(struct coordinator *c);
+/* The answer. */
+void first_returned(struct coordinator *c, uint32_t node, const struct msg *m);
 
 #endif

@@ -89,8 +89,10 @@ struct coordinator {
     struct record_replay *replay;    /* NULL: this is no replay */
     bool replay_differs;             /* from its record, and that was told */
     struct checkpoints *checkpoints; /* NULL: none are kept */
-    struct dyn *dyn;   /* NULL: the cutoff is neither dynamic nor dry */
-    struct deal *deal; /* NULL: every worker computes its own batch */
+    struct dyn *dyn;     /* NULL: the cutoff is neither dynamic nor dry */
+    struct deal *deal;   /* NULL: every worker computes its own batch */
+    struct sizes *sizes; /* NULL: its parts are not sized by the model */
+    struct loads *loads; /* NULL: there is no model */
     struct sampler *sampler;
 
     struct own_clock *clock;

@@ -49,7 +49,9 @@ enum msg_flag {
     MSG_CHECKPOINT = 8, /* PUBLISH, SHOW: one is made of the state after it */
     MSG_PREEMPTED = 16, /* END: early, at a checkpoint */
     MSG_BROKEN = 32,    /* END: no worker is left */
-    MSG_SPREAD = 64     /* CLOSE: exchange_plan.spread */
+    MSG_SPREAD = 64,    /* CLOSE: exchange_plan.spread */
+    MSG_FIXED = 128     /* POOL: its first ranges are first parts, one for each
+                         * worker; REVOKE, RETURN: of such a part */
 };
 
 /* What of a worker's slot goes into a sum: the gradient of the step that is
@@ -81,7 +83,8 @@ struct msg {
             uint32_t index;
         } piece;
         struct {             /* POOL, TOKENS, REVOKE, RETURN */
-            uint64_t part;   /* POOL: samples of a part */
+            uint64_t part;   /* POOL: samples of a part; REVOKE, RETURN with
+                                MSG_FIXED: whose first part, local index */
             uint64_t tokens; /* samples; REVOKE: at most, UINT64_MAX: all, and
                                 no more is accepted in this step */
         } pool;
@@ -113,12 +116,13 @@ struct msg_event {
 
 /* Samples of an epoch.  A node cuts the ranges that it is given in parts, in
  * order, the last of a range being what is left of it, and numbers the parts of
- * a step from 0. */
+ * a step from 0.  With MSG_FIXED the first ranges are not cut: range i is the
+ * first part of worker i, and has tokens of its own; count 0: it has none. */
 struct msg_range {
     uint64_t first, count;
 };
 
-/* Ranges in a MSG_POOL, at most. */
+/* Ranges in a MSG_POOL, at most, and one for each worker with MSG_FIXED. */
 #define MSG_RANGES 64
 
 /* A worker's share of the next step. */

@@ -63,27 +63,42 @@ static void empty_pool(struct node_parts *p, uint64_t step)
     p->step = step;
     p->tokens = 0;
     p->closed = false;
-    p->returned = p->n_returns = 0;
-    p->n = 0;
+    p->returned = p->n_returns = p->withdrawn = 0;
+    p->n = p->fixed = 0;
     p->n_waiting = 0;
 }
 
-void parts_pool(struct node_parts *p, uint64_t step, uint64_t part,
+/* First parts: of any size, and one for each worker, also of nothing. */
+static void add_fixed(struct node_parts *p, const struct msg_range *range)
+{
+    for (uint32_t i = 0; i < p->seg->h->n_local; i++)
+        add_entry(p, range[i].first, range[i].count);
+    p->fixed = p->n;
+}
+
+void parts_pool(struct node_parts *p, uint64_t step, uint64_t part, bool fixed,
                 const struct msg_range *range, uint32_t n_ranges,
                 uint64_t tokens)
 {
     struct seg_pool *pool = p->seg->pool;
     bool is_new = step > p->step;
+    uint32_t i = 0;
 
     if (step < p->step || (!is_new && p->closed))
         return;
     if (is_new)
         empty_pool(p, step);
-    for (uint32_t i = 0; i < n_ranges; i++)
+    if (is_new && fixed && n_ranges >= p->seg->h->n_local) {
+        add_fixed(p, range);
+        i = p->fixed;
+    }
+    for (; i < n_ranges; i++)
         cut_range(p, &range[i], part);
     atomic_store(&pool->limit, SEGMENT_POOL_WORD(step, p->n));
-    if (is_new)
-        atomic_store(&pool->claim, SEGMENT_POOL_WORD(step, 0));
+    if (is_new) {
+        atomic_store(&pool->fixed, SEGMENT_POOL_WORD(step, p->fixed));
+        atomic_store(&pool->claim, SEGMENT_POOL_WORD(step, p->fixed));
+    }
     parts_tokens(p, step, tokens);
     ring(p);
 }
@@ -97,7 +112,8 @@ static void accept(struct node_parts *p, const struct msg_event *offer)
     uint32_t count =
         SEGMENT_POOL_STEP(word) == p->step ? SEGMENT_POOL_INDEX(word) : 0;
 
-    p->tokens -= (uint32_t)offer->value;
+    if (offer->value >> 32 >= p->fixed)
+        p->tokens -= (uint32_t)offer->value;
     p->taken[offer->value >> 32] = 1;
     atomic_store(&worker->accepted, SEGMENT_POOL_WORD(p->step, count + 1));
 }
@@ -105,7 +121,10 @@ static void accept(struct node_parts *p, const struct msg_event *offer)
 static bool may_accept(const struct node_parts *p,
                        const struct msg_event *offer)
 {
-    return (uint32_t)offer->value <= p->tokens && !p->taken[offer->value >> 32];
+    uint32_t entry = offer->value >> 32;
+
+    return !p->taken[entry] &&
+           (entry < p->fixed || (uint32_t)offer->value <= p->tokens);
 }
 
 void parts_tokens(struct node_parts *p, uint64_t step, uint64_t tokens)
@@ -129,13 +148,26 @@ void parts_tokens(struct node_parts *p, uint64_t step, uint64_t tokens)
     p->n_waiting = left;
 }
 
+uint64_t parts_withdraw(struct node_parts *p, uint64_t step, uint32_t worker)
+{
+    if (step != p->step || worker >= p->fixed || p->taken[worker])
+        return 0;
+    uint64_t samples = atomic_exchange(&p->seg->parts[worker].count, 0);
+    ring(p);
+    return samples;
+}
+
 uint64_t parts_revoke(struct node_parts *p, uint64_t step, uint64_t most)
 {
     if (step != p->step)
         return 0;
     uint64_t taken = most < p->tokens ? most : p->tokens;
     p->tokens -= taken;
-    p->closed = p->closed || most == UINT64_MAX;
+    if (most < UINT64_MAX)
+        return taken;
+    p->closed = true;
+    for (uint32_t i = 0; i < p->fixed; i++)
+        taken += parts_withdraw(p, step, i);
     return taken;
 }
 
@@ -148,7 +180,8 @@ bool parts_offer(struct node_parts *p, uint32_t entry, struct msg_event *event)
 {
     if (event->step != p->step || p->closed || entry >= p->n ||
         p->taken[entry] || event->value > UINT32_MAX || event->value == 0 ||
-        event->value != atomic_load(&p->seg->parts[entry].count))
+        event->value != atomic_load(&p->seg->parts[entry].count) ||
+        (entry < p->fixed && entry != event->worker))
         return false;
     event->value |= (uint64_t)entry << 32;
     if (may_accept(p, event)) {

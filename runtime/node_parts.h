@@ -8,7 +8,11 @@
  * for its samples; else it waits for them, and is dropped when the next step's
  * pool comes.  A worker makes the next offer when it has seen the one before
  * accepted, so that it has one at a time, and may be stopped or killed anywhere:
- * what was accepted is never written to. */
+ * what was accepted is never written to.
+ *
+ * A worker's first part, of any size, has tokens of its own: it never waits.  It
+ * is accepted, or it was withdrawn before; then its entry says 0 samples, and
+ * its worker goes on as if it had not offered it. */
 #ifndef DSGD_NODE_PARTS_H
 #define DSGD_NODE_PARTS_H
 
@@ -21,11 +25,15 @@
 struct node_parts {
     struct segment *seg;
     uint64_t step, tokens;
+    uint32_t fixed;     /* first parts at the front of the pool */
     bool closed;        /* nothing more of the step is accepted */
     uint64_t returned;  /* samples that REVOKE got, to be told of */
     uint32_t n_returns; /* answers to REVOKE to be given */
-    uint32_t n;         /* entries of the pool */
-    uint8_t *taken;     /* [SEGMENT_PARTS + n_local] was accepted */
+    uint32_t
+        withdrawn; /* whose first part, plus 1; 0: nobody's to be told of */
+    uint64_t withdrawn_samples;
+    uint32_t n;     /* entries of the pool */
+    uint8_t *taken; /* [SEGMENT_PARTS + n_local] was accepted */
     /* [n_local] each: a worker is in at most one place of both. */
     struct msg_event *waiting, *accepted;
     uint32_t n_waiting, n_accepted;
@@ -35,11 +43,16 @@ struct node_parts {
 bool parts_create(struct node_parts *p, struct segment *seg);
 void parts_destroy(struct node_parts *p);
 
-void parts_pool(struct node_parts *p, uint64_t step, uint64_t part,
+/*   fixed  in  the first n_local ranges are first parts; counts for a step's
+ *              first pool only */
+void parts_pool(struct node_parts *p, uint64_t step, uint64_t part, bool fixed,
                 const struct msg_range *range, uint32_t n_ranges,
                 uint64_t tokens);
 void parts_tokens(struct node_parts *p, uint64_t step, uint64_t tokens);
 uint64_t parts_revoke(struct node_parts *p, uint64_t step, uint64_t most);
+/* A worker's first part is not accepted any more.  Returns its samples; 0: it
+ * was accepted, or there is none. */
+uint64_t parts_withdraw(struct node_parts *p, uint64_t step, uint32_t worker);
 
 /* All that the workers of the node can give was given, or waits for tokens. */
 bool parts_idle(const struct node_parts *p);

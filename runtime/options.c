@@ -208,6 +208,22 @@ static enum dsgd_err read_parts(const char *name, const char *value,
     return rc;
 }
 
+static enum dsgd_err read_batch_slack(const char *name, const char *value,
+                                      struct dsgd_options *opt,
+                                      struct dsgd_error *err)
+{
+    char *end;
+    double percent = strtod(value, &end);
+    if (end == value || strcmp(end, "%") != 0 ||
+        !(percent >= 0 && percent < 100))
+        return error_set(err, DSGD_E_USAGE,
+                         "%s: \"%.40s\" is not a percentage from 0%% to below "
+                         "100%%",
+                         name, value);
+    opt->batch_slack = percent / 100;
+    return DSGD_OK;
+}
+
 static enum dsgd_err read_ring(const char *name, const char *value,
                                struct dsgd_options *opt, struct dsgd_error *err)
 {
@@ -318,6 +334,8 @@ static const struct setting settings[] = {
     {"Work", DSGD_LAUNCH_DEFAULT_WORK, DSGD_WORK, DSGD_LAUNCH_WORK, read_work},
     {"Parts", DSGD_LAUNCH_DEFAULT_PARTS, DSGD_PARTS, DSGD_LAUNCH_PARTS,
      read_parts},
+    {"BatchSlack", DSGD_LAUNCH_DEFAULT_BATCH_SLACK, DSGD_BATCH_SLACK,
+     DSGD_LAUNCH_BATCH_SLACK, read_batch_slack},
     {"RingBytes", NULL, DSGD_RING_BYTES, NULL, read_ring},
     {"SpreadBytes", NULL, DSGD_SPREAD_BYTES, NULL, read_spread},
     {"HardTimeout", NULL, DSGD_HARD_TIMEOUT, NULL, read_timeout},
@@ -403,6 +421,7 @@ static const char *shown_name(const char *variable)
         {DSGD_LAUNCH_MAX_CUT_SHARE, "--dsgd-max-cut-share"},
         {DSGD_LAUNCH_WORK, "--dsgd-work"},
         {DSGD_LAUNCH_PARTS, "--dsgd-parts"},
+        {DSGD_LAUNCH_BATCH_SLACK, "--dsgd-batch-slack"},
         {DSGD_LAUNCH_DEFAULT_CUTOFF, "plugstack.conf: cutoff"},
         {DSGD_LAUNCH_DEFAULT_MIN, "plugstack.conf: min"},
         {DSGD_LAUNCH_DEFAULT_LATE, "plugstack.conf: late"},
@@ -412,6 +431,7 @@ static const char *shown_name(const char *variable)
         {DSGD_LAUNCH_DEFAULT_MAX_CUT_SHARE, "plugstack.conf: max_cut_share"},
         {DSGD_LAUNCH_DEFAULT_WORK, "plugstack.conf: work"},
         {DSGD_LAUNCH_DEFAULT_PARTS, "plugstack.conf: parts"},
+        {DSGD_LAUNCH_DEFAULT_BATCH_SLACK, "plugstack.conf: batch_slack"},
     };
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
         if (strcmp(variable, options[i][0]) == 0)

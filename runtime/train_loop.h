@@ -19,8 +19,9 @@ struct train_job {
     /* The replicated state. */
     float *params, *velocity; /* [train_net_params] */
     struct train_counters counters;
-    bool shared; /* work: steps come part by part */
-    float *grad; /* [train_net_params + 1] of a part, and its loss */
+    bool shared;  /* work: steps come part by part */
+    size_t micro; /* samples of a micro-batch */
+    float *grad;  /* [train_net_params + 1] of a part, and its loss */
 };
 
 /* Read the data, build the model and draw its parameters.

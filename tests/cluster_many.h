@@ -41,6 +41,7 @@ many(const struct cluster_spec *base, unsigned n, const char *name,
         total->carried += r.carried;
         total->empty += r.empty;
         total->under += r.under;
+        total->parts += r.parts;
         total->time_s += r.time_s;
         if (fine)
             continue;

@@ -24,6 +24,7 @@ struct cluster_spec {
     double spread;  /* of the workers' speeds with shared work: from 1 / spread
                       to spread of the ordinary; 0: all the same */
     double limit_s; /* virtual time after which it is called a hang */
+    const struct timing_model *model; /* for a dynamic cutoff, or NULL */
     const char *record; /* a file to make, or NULL.  A cutoff of replay:FILE
                              does one again */
 };
@@ -39,6 +40,8 @@ struct cluster_result {
     uint64_t under;   /* … of less, where the epoch had them */
     double time_s;    /* virtual */
     double ideal_s;   /* … if all had worked all the time, at their speeds */
+    uint64_t least;   /* samples of a step that could have had more */
+    uint64_t parts;   /* of shared work that were accepted */
     uint64_t hash;    /* of all means and what is said of them */
 };
 

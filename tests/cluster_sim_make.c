@@ -50,6 +50,7 @@ static bool make_node(struct cluster *s, uint32_t index)
         return false;
     for (uint32_t w = 0; w < per; w++) {
         n->worker[w].sample_s = sample_s(s);
+        n->worker[w].parts.polls = s->spec->opt.polls;
         for (uint32_t b = 0; b < s->bufs; b++) {
             n->worker[w].slot[b] = index == 0 ? segment_slot(&s->seg, w, b)
                                    : n->seg   ? segment_slot(n->seg, w, b)
@@ -149,6 +150,7 @@ bool sim_set_up(struct cluster *s)
                                         .n_workers = n,
                                         .n_nodes = spec->n_nodes,
                                         .worker_node = worker_node,
+                                        .model = spec->model,
                                         .node = s->node,
                                         .exchange = s->x,
                                         .transport = &s->t,

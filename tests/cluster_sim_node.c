@@ -199,6 +199,7 @@ static void take_parts(struct cluster *s, uint32_t index)
     struct node *node = index ? n->node : s->node;
 
     while (node_event(node, &n->events[n->n_events])) {
+        s->r->parts += n->events[n->n_events].kind == SEG_EVENT_PART;
         n->worker[n->events[n->n_events].worker].life_s = s->now_s;
         n->n_events++;
     }
@@ -210,7 +211,7 @@ static void give_back(struct cluster *s, uint32_t index)
     struct msg m;
 
     while (n->node && node_return(n->node, &m)) {
-        coordinator_returned(s->c, index, m.step, m.u.pool.tokens, s->now_s);
+        coordinator_returned(s->c, index, &m, s->now_s);
         node_returned(n->node);
     }
 }

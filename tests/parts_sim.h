@@ -4,11 +4,15 @@
 #ifndef DSGD_TESTS_PARTS_SIM_H
 #define DSGD_TESTS_PARTS_SIM_H
 
+#include <stdbool.h>
+
 #include "segment.h"
 
 struct parts_worker {
     uint64_t step;
     uint32_t offers, buf, entry;
+    bool first_had, is_first, first_offered; /* as in client.h */
+    bool polls;            /* stops with a first part that was withdrawn */
     uint64_t first, count; /* of the part in hand; count 0: none */
     double end_s;          /* when it is computed */
     double claim_s;

@@ -1,52 +1,58 @@
 /* A step in parts within a node (node_parts.c, client_parts.c): workers that
  * claim parts and offer sums, their aggregator, which accepts them as it has
- * tokens, and one worker that may stop for good anywhere, in the middle of an
- * addition too.  Checked for every interleaving:
+ * tokens, and worker 0, which may stop for good anywhere, in the middle of an
+ * addition too.  Part 0 is worker 0's first part: it is not claimed, has a token of
+ * its own, and may be withdrawn while it is not in.  Checked for every
+ * interleaving:
  *
  *   - a part that is computed is of the step and has the samples that its number
  *     stands for, and is accepted once;
  *   - the step's sum is made of the parts that were accepted, all of them and
  *     nothing else, and nobody writes to what it reads;
  *   - whoever has not stopped comes to the end of the run, as long as there is a
- *     part more than tokens for each worker that may stop.
+ *     part more than tokens for each worker that may stop, and first parts of
+ *     who has stopped are withdrawn.
  *
  * The code's atomic words are sequentially consistent, as all is here, or
  * released and acquired in the order shown; a sum is one byte: its step and a bit
  * a part, GARBAGE while it is written.  Bells are those of step.pml, and a sleeper
  * looks again after a while: waiting is blocking here.  BREAK_RECHECK,
- * BREAK_EMPTY, BREAK_DECIDED and BREAK_SLACK each undo one line that this rests
- * on: the model must then fail. */
+ * BREAK_EMPTY, BREAK_DECIDED, BREAK_REFUSED, BREAK_WITHDRAW and BREAK_SLACK each
+ * undo one line that this rests on: the model must then fail. */
 #define WORKERS 2
 #define STEPS   2
-#define TOKENS  2 /* of a step */
+#define TOKENS  2 /* of a step, the first part's among them */
 #ifdef BREAK_SLACK
-#define PARTS 2
-#else
 #define PARTS 3
+#else
+#define PARTS 4
 #endif
-#define WORD(step, i) ((step) * 8 + (i))
-#define STEP(word)    ((word) / 8)
-#define INDEX(word)   ((word) % 8)
+#define WORD(step, i) ((step) * 16 + (i))
+#define STEP(word)    ((word) / 16)
+#define INDEX(word)   ((word) % 16)
 #define GARBAGE       255
 #define BUF(w, b)     buffer[(w) * 2 + (b)]
 
 byte published, started, claim, limit;
 byte part[PARTS]; /* WORD of the step and the part that it is */
+byte there;       /* samples of part 0; 0: it was withdrawn */
 byte accepted[WORKERS];
 byte buffer[WORKERS * 2];
 chan queue = [WORKERS * 2] of { byte, byte, byte, byte }; /* worker, step,
                                                              part, buffer */
-byte stuck;
-
-#define OVER (published >= step || STEP(claim) > step)
+#define OVER      (published >= step || STEP(claim) > step)
+#define WITHDRAWN (there == 0 && STEP(claim) == step)
 
 proctype worker(byte me)
 {
     byte step = 1, word, got, offers, buf, old;
+    bool had, first; /* its first part was taken; the last offer was of that */
 
 begin:
     started >= step || published >= step;
     offers = 0;
+    had = me != 0;
+    first = 0;
     if
     :: published >= step -> goto means
     :: else
@@ -55,6 +61,19 @@ again: /* dsgd_claim */
     if
     :: OVER -> goto means
     :: STEP(claim) == step && limit > claim && STEP(limit) == step
+    :: STEP(claim) == step && !had
+    fi;
+    if
+    :: !had ->
+        had = 1;
+        word = WORD(step, 0);
+        got = part[0];
+        old = there;
+        if
+        :: STEP(claim) != step || !old -> got = 0; old = 0; goto again
+        :: else -> old = 0; goto check
+        fi
+    :: else
     fi;
     word = claim;
     if
@@ -74,10 +93,11 @@ again: /* dsgd_claim */
     :: else
     fi;
 #endif
+check:
     assert(got == word);
     got = 0;
     if
-    :: atomic { stuck == 0 -> stuck = 1 }; goto stopped
+    :: me == 0 -> goto stopped
     :: skip
     fi;
     /* dsgd_deposit */
@@ -85,21 +105,32 @@ again: /* dsgd_claim */
     if
     :: OVER -> goto means
     :: offers == 0 || accepted[me] == WORD(step, offers)
+    :: offers && first && WITHDRAWN ->
+#ifndef BREAK_REFUSED
+        offers = 0
+#endif
     fi;
 #endif
     buf = (offers -> !buf : 0);
     BUF(me, buf) = GARBAGE;
     if
-    :: atomic { stuck == 0 -> stuck = 1 }; goto stopped
+    :: me == 0 -> goto stopped
     :: skip
     fi;
-    old = (offers -> BUF(me, !buf) : step * 8);
+    old = (offers -> BUF(me, !buf) : step * 16);
     BUF(me, buf) = old | (1 << INDEX(word));
     old = 0;
     offers++;
+    first = INDEX(word) == 0;
     queue ! me, step, INDEX(word), buf;
+    word = 0;
     goto again;
 means:
+    word = 0;
+    buf = 0;
+    offers = 0;
+    first = 0;
+    had = 0;
     published >= step;
     step++;
     if
@@ -107,7 +138,7 @@ means:
     :: else
     fi;
 stopped:
-    skip
+    word = 0
 }
 
 inline accept()
@@ -118,7 +149,7 @@ inline accept()
         taken = taken | (1 << number);
         sum[w] = sum[w] | (1 << number);
         at[w] = waits_at[w];
-        tokens--;
+        tokens = (number -> tokens - 1 : tokens);
         given++
     }
     accepted[w] = (STEP(accepted[w]) == step -> accepted[w] + 1 : WORD(step, 1));
@@ -139,12 +170,13 @@ open: /* parts_pool, of a step whose predecessor may not be published yet */
     :: i < PARTS -> part[i] = WORD(step, i); i++
     :: else -> break
     od;
+    there = 1;
     limit = WORD(step, PARTS);
-    claim = WORD(step, 0);
+    claim = WORD(step, 1);
     d_step {
         taken = 0;
         given = 0;
-        tokens = 1;
+        tokens = 0;
         reserve = TOKENS - 1;
         i = 0;
         do
@@ -161,10 +193,21 @@ open: /* parts_pool, of a step whose predecessor may not be published yet */
     :: atomic { given < TOKENS && reserve -> reserve--; tokens++ }
     :: atomic { given < TOKENS && tokens && waits[0] -> w = 0 }; accept()
     :: atomic { given < TOKENS && tokens && waits[1] -> w = 1 }; accept()
+#ifndef BREAK_WITHDRAW
+    :: atomic { given < TOKENS && there && (taken & 1) == 0 ->
+            there = 0; reserve++ }
+#endif
     :: atomic { given < TOKENS && nempty(queue) ->
             queue ? w, its, number, buf };
         if
-        :: its == step && (taken & (1 << number)) == 0 ->
+        :: its == step && number == 0 ->
+            if
+            :: there && (taken & 1) == 0 ->
+                d_step { waits[w] = 1; waits_at[w] = buf };
+                accept()
+            :: else
+            fi
+        :: its == step && number && (taken & (1 << number)) == 0 ->
             waits[w] = number + 1;
             waits_at[w] = buf
         :: else
@@ -173,9 +216,9 @@ open: /* parts_pool, of a step whose predecessor may not be published yet */
     od;
     i = 0; /* the sum, chunk by chunk: whenever it looks, it is this */
     do
-    :: i < 2 * WORKERS ->
-        w = i / 2;
-        assert(sum[w] == 0 || BUF(w, at[w]) == (step * 8 | sum[w]));
+    :: i < WORKERS ->
+        w = i;
+        assert(sum[w] == 0 || BUF(w, at[w]) == (step * 16 | sum[w]));
         i++
     :: else -> break
     od;
