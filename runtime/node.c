@@ -318,11 +318,14 @@ void node_start(struct node *n, uint64_t step, const struct msg_share *shares)
     sys_futex_ring(&n->seg->h->worker_bell);
 }
 
-void node_pool(struct node *n, uint64_t step, uint64_t part,
+void node_pool(struct node *n, uint64_t step, uint64_t part, bool fixed,
                const struct msg_range *range, uint32_t n_ranges,
                uint64_t tokens)
 {
-    struct msg m = {.kind = MSG_POOL, .count = n_ranges, .step = step};
+    struct msg m = {.kind = MSG_POOL,
+                    .flags = fixed ? MSG_FIXED : 0,
+                    .count = n_ranges,
+                    .step = step};
 
     m.u.pool.part = part;
     m.u.pool.tokens = tokens;
@@ -339,6 +342,11 @@ uint64_t node_revoke(struct node *n, uint64_t step, uint64_t most)
     return parts_revoke(&n->parts, step, most);
 }
 
+uint64_t node_withdraw(struct node *n, uint64_t step, uint32_t worker)
+{
+    return parts_withdraw(&n->parts, step, worker);
+}
+
 void node_message(struct node *n, const struct msg *m, const void *body,
                   size_t bytes)
 {
@@ -349,6 +357,10 @@ void node_message(struct node *n, const struct msg *m, const void *body,
         parts_pool(p, m, body, bytes);
     } else if (m->kind == MSG_TOKENS) {
         parts_tokens(p, m->step, tokens);
+    } else if (m->kind == MSG_REVOKE && m->flags & MSG_FIXED) {
+        uint32_t worker = (uint32_t)m->u.pool.part;
+        p->withdrawn_samples = parts_withdraw(p, m->step, worker);
+        p->withdrawn = m->step == p->step ? worker + 1 : 0;
     } else if (m->kind == MSG_REVOKE) {
         p->returned += parts_revoke(p, m->step, tokens);
         p->n_returns++;
@@ -360,13 +372,24 @@ void node_message(struct node *n, const struct msg *m, const void *body,
 
 bool node_return(const struct node *n, struct msg *m)
 {
-    *m = (struct msg){.kind = MSG_RETURN, .step = n->parts.step};
-    m->u.pool.tokens = n->parts.returned;
-    return n->parts.n_returns > 0;
+    const struct node_parts *p = &n->parts;
+
+    *m = (struct msg){.kind = MSG_RETURN, .step = p->step};
+    m->u.pool.tokens = p->returned;
+    if (p->withdrawn) {
+        m->flags = MSG_FIXED;
+        m->u.pool.part = p->withdrawn - 1;
+        m->u.pool.tokens = p->withdrawn_samples;
+    }
+    return p->withdrawn || p->n_returns > 0;
 }
 
 void node_returned(struct node *n)
 {
+    if (n->parts.withdrawn) {
+        n->parts.withdrawn = 0;
+        return;
+    }
     n->parts.returned = 0;
     n->parts.n_returns--;
 }

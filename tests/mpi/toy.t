@@ -23,11 +23,11 @@ same_again() {
     local state
     state=$(grep -o 'state .*' "$dir/out" | sort -u)
     [ "$(sql 'select count(*) from contribution where from_step = step')" -gt 9 ]
-    ok $? "$1: parts contribute"
+    good $? "$1: parts contribute"
     run DSGD_CUTOFF="replay:$dir/r.dsgd" -- -t .001 -c -R
-    ok $? "$1, its replay: exit code 0"
+    good $? "$1, its replay: exit code 0"
     [ "$(grep -o 'state .*' "$dir/out" | sort -u)" = "$state" ]
-    ok $? "$1, its replay: the same state"
+    good $? "$1, its replay: the same state"
 }
 
 states() { grep -o 'state .*' "$dir/out" | sort -u | wc -l; }
