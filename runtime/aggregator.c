@@ -1,9 +1,7 @@
-#include "aggregator.h"
+#include "aggregator_priv.h"
 
 #include <math.h>
-#include <pthread.h>
 #include <sched.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -11,13 +9,7 @@
 
 #include "coordinator_checkpoint.h"
 #include "error.h"
-#include "exchange.h"
-#include "message.h"
-#include "node_early.h"
-#include "node_load.h"
-#include "state_giver.h"
 #include "sys.h"
-#include "timing.h"
 
 enum { EVENTS = 256 }; /* in one message */
 
@@ -36,40 +28,6 @@ enum { EVENTS = 256 }; /* in one message */
 #define SPIN_IDLE_NS UINT64_C(100000)
 
 #define LIFE_EVERY_S 0.5
-
-struct aggregator {
-    struct seg_header *h;
-    struct node *node;
-    uint32_t index;
-    struct transport *t;
-    struct coordinator *c; /* NULL on other nodes */
-    struct own_clock clock;
-    struct node_load *load;
-    struct timing_model *model;
-    pthread_t thread;
-    bool started, joined;
-
-    struct msg_event *events; /* [EVENTS], not yet sent */
-    uint32_t n_events;
-    uint64_t told;           /* the coordinator: last mean published here */
-    struct exchange *x;      /* NULL when there is one node */
-    struct node_early early; /* not the coordinator's node */
-    struct msg show;         /* kind MSG_SHOW: the mean may be shown */
-    struct msg_share *show_shares; /* [n_local] */
-    uint8_t *stuck;                /* [n_local] */
-    float *silent_s;               /* [n_local] */
-    struct state_receiver incoming;
-    struct state_copy state; /* what this aggregator announced */
-    bool wants_state;
-    uint64_t seen_state;      /* announced when a worker was last behind */
-    struct state_giver giver; /* to the coordinator */
-    uint64_t resumed; /* the step after which a checkpoint is announced */
-    uint32_t request; /* of workers, to be passed on */
-
-    struct msg end; /* kind MSG_END: the run is over */
-    double life_s, told_s, end_s, hard_timeout_s;
-    bool ended, bye_sent, may_reap, finished;
-};
 
 void aggregator_destroy(struct aggregator *a)
 {
@@ -176,8 +134,8 @@ static void forget_resumed(struct aggregator *a)
     state_drop(&a->state);
 }
 
-static bool send(struct aggregator *a, const struct msg *m, const void *body,
-                 size_t bytes)
+bool aggregator_send(struct aggregator *a, const struct msg *m,
+                     const void *body, size_t bytes)
 {
     return a->t->ops->control(a->t, 0, m, body, bytes);
 }
@@ -207,12 +165,12 @@ static void send_return(struct aggregator *a)
 {
     struct msg m;
 
-    if (node_return(a->node, &m) && send(a, &m, NULL, 0))
+    if (node_return(a->node, &m) && aggregator_send(a, &m, NULL, 0))
         node_returned(a->node);
 }
 
 /* Pass the workers' events on.  What can't be sent stays where it is. */
-static bool pump_events(struct aggregator *a, double now_s)
+bool aggregator_pump_events(struct aggregator *a, double now_s)
 {
     bool did = false;
 
@@ -239,7 +197,7 @@ static bool pump_events(struct aggregator *a, double now_s)
     }
     struct msg m = {.kind = MSG_EVENTS, .count = a->n_events};
     m.u.node.published = published;
-    if (send(a, &m, a->events, a->n_events * sizeof *a->events)) {
+    if (aggregator_send(a, &m, a->events, a->n_events * sizeof *a->events)) {
         a->n_events = 0;
         a->told = published;
         if (all)
@@ -255,7 +213,7 @@ static void send_load(struct aggregator *a, const float *value)
     if (a->c)
         coordinator_telemetry(a->c, 0, value);
     else
-        send(a, &m, value, DSGD_N_TELEMETRY * sizeof *value);
+        aggregator_send(a, &m, value, DSGD_N_TELEMETRY * sizeof *value);
 }
 
 static void pump_request(struct aggregator *a)
@@ -268,7 +226,7 @@ static void pump_request(struct aggregator *a)
         return;
     if (a->c)
         checkpoints_request(a->c, a->request);
-    if (a->c || send(a, &m, NULL, 0))
+    if (a->c || aggregator_send(a, &m, NULL, 0))
         a->request = 0;
 }
 
@@ -290,7 +248,7 @@ static void pump_life(struct aggregator *a, double now_s)
     if (a->c)
         coordinator_life(a->c, 0, a->silent_s, &m, now_s);
     else
-        send(a, &m, a->silent_s, m.count * sizeof *a->silent_s);
+        aggregator_send(a, &m, a->silent_s, m.count * sizeof *a->silent_s);
 }
 
 static void on_close(struct aggregator *a, const struct msg *m,
@@ -473,72 +431,6 @@ static void on_message(void *context, uint32_t node, const struct msg *m,
         a->t->ops->release(a->t, node);
 }
 
-static bool drained(struct aggregator *a)
-{
-    return !a->t || a->c || a->t->ops->drained(a->t, 0);
-}
-
-/* A mean that was sent before the END may come after it: bulk messages do.  One
- * that does not come in time is not waited for. */
-static void end_node(struct aggregator *a, double now_s)
-{
-    const struct msg *m = &a->end;
-
-    if (m->kind != MSG_END || (node_published(a->node) < m->step &&
-                               now_s - a->told_s < a->hard_timeout_s))
-        return;
-    if (m->flags & MSG_PREEMPTED)
-        node_preempt(a->node);
-    if (m->flags & MSG_BROKEN)
-        node_break(a->node, "no worker is left");
-    else
-        node_end(a->node, m->u.end.last);
-    a->end.kind = 0;
-}
-
-/* The run is over: who has not come to its end after one hard timeout is stuck,
- * is named, and is ended once the record is complete. */
-static void pump_end(struct aggregator *a, double now_s)
-{
-    uint32_t n = node_size(a->node), n_stuck;
-    struct msg m = {.kind = MSG_BYE, .count = n};
-
-    if (!a->ended) {
-        a->ended = atomic_load(&a->h->run) != SEG_RUNNING;
-        a->end_s = now_s;
-        if (!a->ended)
-            return;
-    }
-    if (a->c)
-        a->hard_timeout_s = coordinator_hard_timeout_s(a->c);
-    if (!a->bye_sent) {
-        n_stuck = node_stuck(a->node, a->stuck);
-        if (n_stuck && now_s - a->end_s < a->hard_timeout_s)
-            return;
-        pump_events(a, now_s); /* what was said before the end was seen */
-        if (a->n_events)
-            return;
-        if (a->c)
-            coordinator_bye(a->c, 0, a->stuck);
-        a->bye_sent = a->c || send(a, &m, a->stuck, n);
-    }
-    if (a->c)
-        a->may_reap = coordinator_may_reap(a->c);
-    if (!a->may_reap || a->finished)
-        return;
-    /* The coordinator takes nothing any more once it has heard of all. */
-    if (!drained(a))
-        return;
-    m = (struct msg){.kind = MSG_DONE};
-    a->finished = a->c ? coordinator_finished(a->c) : send(a, &m, NULL, 0);
-    if (a->c || a->finished) {
-        for (uint32_t w = 0; w < n; w++) {
-            if (a->stuck[w])
-                node_reap(a->node, w);
-        }
-    }
-}
-
 /* How long to sleep when nothing came: the bell, which wakes, does not ring for
  * messages.  The coordinator may want to look again earlier. */
 static uint64_t nap_limit(struct aggregator *a, uint64_t nap_ns)
@@ -561,9 +453,9 @@ static void *run(void *argument)
     uint64_t nap_ns = NAP_FIRST_NS, did_ns = 0;
 
     prctl(PR_SET_TIMERSLACK, 1000UL); /* short naps are short */
-    while (!a->finished || !drained(a)) {
+    while (!a->finished || !aggregator_drained(a)) {
         double now_s = own_clock_s(&a->clock);
-        bool did = pump_events(a, now_s);
+        bool did = aggregator_pump_events(a, now_s);
         if (a->t) {
             int got = a->t->ops->poll(a->t, on_message, a);
             if (got < 0) {
@@ -582,8 +474,8 @@ static void *run(void *argument)
         if (a->x)
             did = exchange_pump(a->x) || did;
         did = show(a) || did;
-        end_node(a, now_s);
-        pump_end(a, now_s);
+        aggregator_end_node(a, now_s);
+        aggregator_pump_end(a, now_s);
         if (did) {
             nap_ns = NAP_FIRST_NS;
             did_ns = sys_now_ns();

@@ -228,8 +228,7 @@ static void begin_close(struct coordinator *c)
 static bool tick_open(struct coordinator *c)
 {
     loss_find(c);
-    if (deal_hopeless(c) ||
-        (!anything(c) && (all_left(c) || loss_of_all(c)))) {
+    if (deal_hopeless(c) || (!anything(c) && (all_left(c) || loss_of_all(c)))) {
         end_run(c);
         return true;
     }

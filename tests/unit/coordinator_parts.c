@@ -83,7 +83,7 @@ static void busy(uint32_t n_nodes, uint32_t per_node,
     spec.step_s = .5;
     spec.opt.batch = 32;
     spec.opt.parts = 16;
-    spec.opt.n_samples = 16000;
+    spec.opt.n_samples = 15000; /* a mean of one piece */
     spec.opt.max_steps = 60;
     spec.model = model;
     if (model)
