@@ -350,48 +350,17 @@ uint64_t node_withdraw(struct node *n, uint64_t step, uint32_t worker)
 void node_message(struct node *n, const struct msg *m, const void *body,
                   size_t bytes)
 {
-    struct node_parts *p = &n->parts;
-    uint64_t tokens = m->u.pool.tokens;
-
-    if (m->kind == MSG_POOL || m->kind == MSG_SCRIPT) {
-        parts_pool(p, m, body, bytes);
-    } else if (m->kind == MSG_TOKENS) {
-        parts_tokens(p, m->step, tokens);
-    } else if (m->kind == MSG_REVOKE && m->flags & MSG_FIXED) {
-        uint32_t worker = (uint32_t)m->u.pool.part;
-        p->withdrawn_samples = parts_withdraw(p, m->step, worker);
-        p->withdrawn = m->step == p->step ? worker + 1 : 0;
-    } else if (m->kind == MSG_REVOKE) {
-        p->returned += parts_revoke(p, m->step, tokens);
-        p->n_returns++;
-    } else if (m->kind == MSG_KNOWN && m->count == n->seg->h->n_local &&
-               bytes == m->count * sizeof(uint32_t)) {
-        parts_known(p, m->step, body);
-    }
+    parts_message(&n->parts, m, body, bytes);
 }
 
 bool node_return(const struct node *n, struct msg *m)
 {
-    const struct node_parts *p = &n->parts;
-
-    *m = (struct msg){.kind = MSG_RETURN, .step = p->step};
-    m->u.pool.tokens = p->returned;
-    if (p->withdrawn) {
-        m->flags = MSG_FIXED;
-        m->u.pool.part = p->withdrawn - 1;
-        m->u.pool.tokens = p->withdrawn_samples;
-    }
-    return p->withdrawn || p->n_returns > 0;
+    return parts_return(&n->parts, m);
 }
 
 void node_returned(struct node *n)
 {
-    if (n->parts.withdrawn) {
-        n->parts.withdrawn = 0;
-        return;
-    }
-    n->parts.returned = 0;
-    n->parts.n_returns--;
+    parts_returned(&n->parts);
 }
 
 bool node_parts_told(const struct node *n)

@@ -283,3 +283,47 @@ void parts_forget(struct node_parts *p, uint32_t worker)
     }
     p->n_waiting = left;
 }
+
+void parts_message(struct node_parts *p, const struct msg *m, const void *body,
+                   size_t bytes)
+{
+    uint64_t tokens = m->u.pool.tokens;
+
+    if (m->kind == MSG_POOL || m->kind == MSG_SCRIPT) {
+        parts_pool(p, m, body, bytes);
+    } else if (m->kind == MSG_TOKENS) {
+        parts_tokens(p, m->step, tokens);
+    } else if (m->kind == MSG_REVOKE && m->flags & MSG_FIXED) {
+        uint32_t worker = (uint32_t)m->u.pool.part;
+        p->withdrawn_samples = parts_withdraw(p, m->step, worker);
+        p->withdrawn = m->step == p->step ? worker + 1 : 0;
+    } else if (m->kind == MSG_REVOKE) {
+        p->returned += parts_revoke(p, m->step, tokens);
+        p->n_returns++;
+    } else if (m->kind == MSG_KNOWN && m->count == p->seg->h->n_local &&
+               bytes == m->count * sizeof(uint32_t)) {
+        parts_known(p, m->step, body);
+    }
+}
+
+bool parts_return(const struct node_parts *p, struct msg *m)
+{
+    *m = (struct msg){.kind = MSG_RETURN, .step = p->step};
+    m->u.pool.tokens = p->returned;
+    if (p->withdrawn) {
+        m->flags = MSG_FIXED;
+        m->u.pool.part = p->withdrawn - 1;
+        m->u.pool.tokens = p->withdrawn_samples;
+    }
+    return p->withdrawn || p->n_returns > 0;
+}
+
+void parts_returned(struct node_parts *p)
+{
+    if (p->withdrawn) {
+        p->withdrawn = 0;
+        return;
+    }
+    p->returned = 0;
+    p->n_returns--;
+}

@@ -81,4 +81,11 @@ void parts_known(struct node_parts *p, uint64_t step, const uint32_t *deposits);
 /* A worker has died: what it offered and was not accepted is no more. */
 void parts_forget(struct node_parts *p, uint32_t worker);
 
+/* What the coordinator says, see node_message; and the next answer to it, which
+ * is owed until parts_returned.  False: none is. */
+void parts_message(struct node_parts *p, const struct msg *m, const void *body,
+                   size_t bytes);
+bool parts_return(const struct node_parts *p, struct msg *m);
+void parts_returned(struct node_parts *p);
+
 #endif
