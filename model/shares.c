@@ -115,11 +115,22 @@ static double survival(const struct shares *s, size_t j, double log_s)
     return sum;
 }
 
-/* Walk up the log durations from well below the median, in steps that grow. */
+/* Where to start, well below the median: before the first of the points. */
+static double find_start(const struct shares *s, size_t j)
+{
+    const double wide = .1, first = 1 - 1 / (2. * POINTS);
+    double at = log(live_table_median_s(&s->table, j)) - .8;
+
+    while (survival(s, j, at + wide) > first)
+        at += wide;
+    return at;
+}
+
+/* Walk up the log durations, in steps that grow. */
 static void find_points(struct shares *s, size_t j)
 {
     double *out = s->point_s + j * POINTS;
-    double at = log(live_table_median_s(&s->table, j)) - .8;
+    double at = find_start(s, j);
     double before = at, above = 1;
     size_t i = 0;
 
@@ -134,10 +145,15 @@ static void find_points(struct shares *s, size_t j)
         }
         before = at;
         above = left;
-        at += step < 60 ? .02 : .1;
+        at += step < 30 ? .03 : .1;
     }
     for (; i < POINTS; i++)
         out[i] = exp(at);
+}
+
+void shares_batch(struct shares *s, size_t units)
+{
+    s->nominal = units;
 }
 
 void shares_begin(struct shares *s, const struct predictive *p,
@@ -347,7 +363,7 @@ static double cautious(const struct shares *s, size_t j, double span_s)
 static size_t wanted(const struct shares *s, size_t j)
 {
     const struct share *w = &s->share[j];
-    double span_s = s->close_s - s->now_s - s->spec.cost_s, most, share;
+    double span_s = s->close_s - w->start_s - s->spec.cost_s, most, share;
 
     if (isinf(span_s))
         return 1;
@@ -359,6 +375,8 @@ static size_t wanted(const struct shares *s, size_t j)
         share = ceil(s->take * span_s / middle * (double)s->spec.units);
         most = cautious(s, j, span_s);
     }
+    if (s->spec.most)
+        most = fmin(most, (double)s->spec.most);
     return (size_t)fmax(fmin(share, most), 0);
 }
 
@@ -380,6 +398,15 @@ static size_t equal_part(const struct shares *s)
     return part < left ? part : left;
 }
 
+static void run(struct shares *s, struct share *w, size_t k)
+{
+    w->state = RUNNING;
+    w->k = k;
+    w->first = 0;
+    w->counts = true;
+    s->reserved += k;
+}
+
 size_t shares_claim(struct shares *s, size_t worker, double now_s)
 {
     struct share *w = &s->share[worker];
@@ -387,17 +414,33 @@ size_t shares_claim(struct shares *s, size_t worker, double now_s)
     if (w->state == GONE || w->state == RUNNING || !shares_missing(s))
         return 0;
     s->now_s = fmax(s->now_s, now_s);
+    bool late = w->state == LAGGING && w->start_s > s->now_s;
     w->state = FREE;
-    w->start_s = s->now_s;
+    w->start_s = late ? w->start_s : s->now_s;
     size_t k = s->predicted ? planned_claim(s, worker) : equal_part(s);
-    if (k == 0)
-        return 0;
-    w->state = RUNNING;
-    w->k = k;
-    w->first = 0;
-    w->counts = true;
-    s->reserved += k;
+    if (k)
+        run(s, w, k);
     return k;
+}
+
+void shares_take(struct shares *s, size_t worker, size_t units, double now_s)
+{
+    struct share *w = &s->share[worker];
+
+    if (w->state == GONE)
+        return;
+    s->now_s = fmax(s->now_s, now_s);
+    release(s, w);
+    w->start_s = s->now_s;
+    run(s, w, units);
+}
+
+void shares_began(struct shares *s, size_t worker, double at_s)
+{
+    struct share *w = &s->share[worker];
+
+    if (w->state == RUNNING)
+        w->start_s = at_s;
 }
 
 double shares_wake_s(const struct shares *s, double now_s)
@@ -436,6 +479,14 @@ size_t shares_deposit(struct shares *s, size_t worker, double now_s)
     return k;
 }
 
+void shares_add(struct shares *s, size_t units)
+{
+    size_t missing = shares_missing(s);
+
+    s->deposited += units < missing ? units : missing;
+    s->events++;
+}
+
 size_t shares_missing(const struct shares *s)
 {
     return s->nominal - s->deposited;
@@ -444,4 +495,62 @@ size_t shares_missing(const struct shares *s)
 double shares_close_s(const struct shares *s)
 {
     return s->close_s;
+}
+
+void shares_plan(struct shares *s, double now_s)
+{
+    s->now_s = fmax(s->now_s, now_s);
+    if (s->predicted)
+        plan(s);
+}
+
+double shares_left_s(struct shares *s, size_t worker, double now_s)
+{
+    struct share *w = &s->share[worker];
+    const double *x = s->point_s + worker * POINTS;
+    double sum = 0;
+
+    if (w->state != RUNNING || !s->predicted)
+        return 0;
+    s->now_s = fmax(s->now_s, now_s);
+    if (!isnan(w->unit_s))
+        return known_end_s(s, w) - s->now_s;
+    outrun(s, worker);
+    for (size_t i = w->first; i < POINTS; i++)
+        sum += end_s(s, w, x[i] / (double)s->spec.units) - s->now_s;
+    if (w->first < POINTS)
+        return sum / (double)(POINTS - w->first);
+    return s->now_s - end_s(s, w, x[POINTS - 1] / (double)s->spec.units);
+}
+
+double shares_rate(const struct shares *s, size_t but)
+{
+    double rate = 0;
+
+    for (size_t j = 0; s->predicted && j < s->spec.n; j++) {
+        const struct share *w = &s->share[j];
+        double batch_s = s->point_s[j * POINTS + POINTS / 2];
+        if (j == but || w->state == GONE)
+            continue;
+        rate +=
+            isnan(w->unit_s) ? (double)s->spec.units / batch_s : 1 / w->unit_s;
+    }
+    return rate;
+}
+
+bool shares_stop(const struct shares *s, double now_s, double lambda)
+{
+    const int looks = 8;
+    double have = (double)s->deposited, all = (double)s->nominal;
+    double span_s = s->close_s - now_s;
+
+    if (!(lambda > 0) || !(span_s > 0) || !isfinite(span_s))
+        return false;
+    for (int i = 1; i <= looks; i++) {
+        double wait_s = span_s * i / looks;
+        double by = fmin(expected_by(s, now_s + wait_s), all);
+        if (!(by - lambda * wait_s <= have))
+            return false;
+    }
+    return true;
 }

@@ -35,6 +35,7 @@
 #ifndef DSGD_SHARES_H
 #define DSGD_SHARES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -46,6 +47,7 @@ struct shares_spec {
     const uint32_t *node; /* [n] ascending, as in timing_create; copied */
     size_t parts;         /* claims of a worker in a step, about; >= 1 */
     size_t units;         /* of a worker's batch; >= parts */
+    size_t most;          /* units of a claim; 0: no limit */
     double cost_s;        /* of a claim and its deposit, >= 0 */
 };
 
@@ -56,6 +58,10 @@ struct shares;
 enum dsgd_err shares_create(const struct shares_spec *spec, struct shares **s,
                             struct dsgd_error *err);
 void shares_free(struct shares *s);
+
+/* The batch is of so many units, from the next step on: not everybody takes
+ * part. */
+void shares_batch(struct shares *s, size_t units);
 
 /* A step starts.
  *   p      in  of the durations of whole batches; NULL: nothing is predicted,
@@ -70,10 +76,18 @@ void shares_leave(struct shares *s, size_t worker);
 
 /* A worker is free at now_s, which never goes back: the units that it is to
  * claim, which from now on count as its own.  The first of a step may be asked
- * for right after shares_begin, for now_s = 0.  0: nothing that it could start
+ * for right after shares_begin, for now_s = 0, also of one that is not free
+ * yet.  0: nothing that it could start
  * is expected to make the close; ask again after deposits and at
  * shares_wake_s. */
 size_t shares_claim(struct shares *s, size_t worker, double now_s);
+
+/* Instead: it has begun so many units of its own accord, and whatever it had in
+ * hand before is lost. */
+void shares_take(struct shares *s, size_t worker, size_t units, double now_s);
+
+/* It turns out that it began what it has in hand at that time. */
+void shares_began(struct shares *s, size_t worker, double at_s);
 
 /* When those that got nothing are to ask again, if nothing happens before. */
 double shares_wake_s(const struct shares *s, double now_s);
@@ -82,10 +96,31 @@ double shares_wake_s(const struct shares *s, double now_s);
  * fit into the batch and are thrown away. */
 size_t shares_deposit(struct shares *s, size_t worker, double now_s);
 
+/* So many units came besides, without a claim; what the batch has no room for is
+ * not counted. */
+void shares_add(struct shares *s, size_t units);
+
 /* Units still missing; 0: the batch is full, close. */
 size_t shares_missing(const struct shares *s);
 
 /* The planned close; NaN when nothing is predicted. */
 double shares_close_s(const struct shares *s);
+
+/* Plan anew, with what is known at now_s. */
+void shares_plan(struct shares *s, double now_s);
+
+/* How much longer a worker is expected to take for what it has in hand: of the
+ * durations predicted that it has not outrun the mean; if it has outrun them
+ * all, or its rate is known, and it is overdue, as long again.  0: nothing is in
+ * hand. */
+double shares_left_s(struct shares *s, size_t worker, double now_s);
+
+/* Units a second that all others do while they work, and 0 when nothing is
+ * predicted. */
+double shares_rate(const struct shares *s, size_t but);
+
+/* Renewal reward: is no later time up to the planned close worth more than now,
+ * at so many units a second that are got otherwise?  As of the last plan. */
+bool shares_stop(const struct shares *s, double now_s, double lambda);
 
 #endif

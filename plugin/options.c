@@ -28,6 +28,7 @@ static const char *const names[N_OPTIONS] = {
     [OPTION_MAX_CUT_SHARE] = "dsgd-max-cut-share",
     [OPTION_WORK] = "dsgd-work",
     [OPTION_PARTS] = "dsgd-parts",
+    [OPTION_BATCH_SLACK] = "dsgd-batch-slack",
 };
 
 const char *option_name(enum option_id id)
@@ -190,6 +191,18 @@ static bool check_percent(const char *name, const char *text,
                 "20%%");
 }
 
+static bool check_slack(const char *name, const char *text,
+                        struct option_fault *fault)
+{
+    char *end;
+    double number = strtod(text, &end);
+
+    if (end != text && strcmp(end, "%") == 0 && number >= 0 && number < 100)
+        return true;
+    return fail(fault, name, text,
+                ": give a percentage from 0%% to below 100%%, such as 2%%");
+}
+
 static bool check_path(const char *name, const char *text, const char *what,
                        struct option_fault *fault)
 {
@@ -229,6 +242,8 @@ bool option_check(enum option_id id, const char *name, const char *text,
         return check_word(name, text, "own|shared", fault);
     case OPTION_PARTS:
         return check_parts(name, text, fault);
+    case OPTION_BATCH_SLACK:
+        return check_slack(name, text, fault);
     }
     return fail(fault, name, text, ": not an option");
 }
@@ -306,7 +321,8 @@ static bool read_arg(const char *text, struct plugin_args *args,
     return fail(fault, "plugstack.conf", text,
                 " is none of cutoff=MODE, min=N, model=FILE, record=DIR|off, "
                 "late=, partial=, lr_scale=, max_cuts=N, max_cut_share=P%%, "
-                "work=own|shared, parts=N, record_dir=DIR, window_ms=N");
+                "work=own|shared, parts=N, batch_slack=P%%, record_dir=DIR, "
+                "window_ms=N");
 }
 
 bool plugin_args_read(int argc, char *const *argv, struct plugin_args *args,

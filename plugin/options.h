@@ -17,11 +17,12 @@ enum option_id {
     OPTION_MAX_CUTS,
     OPTION_MAX_CUT_SHARE,
     OPTION_WORK,
-    OPTION_PARTS
+    OPTION_PARTS,
+    OPTION_BATCH_SLACK
 };
 
 enum {
-    N_OPTIONS = OPTION_PARTS + 1,
+    N_OPTIONS = OPTION_BATCH_SLACK + 1,
     OPTION_BYTES = 264,    /* "replay:" and a path of 255 bytes */
     RECORD_DIR_BYTES = 192 /* leaves room for a user's name in 256 */
 };

@@ -80,6 +80,9 @@ static struct spank_option options[N_OPTIONS] = {
      OPTION_WORK, take_option},
     {"dsgd-parts", "N", "[dsgd] parts of a batch", 1, OPTION_PARTS,
      take_option},
+    {"dsgd-batch-slack", "P%",
+     "[dsgd] shared, dynamic: a batch may lack P% of its samples", 1,
+     OPTION_BATCH_SLACK, take_option},
 };
 
 /* Called once or more for each option, by Slurm, with NULL or "" for an empty
@@ -272,6 +275,8 @@ static void hand_options(spank_t spank, struct option_fault *fault)
                                   DSGD_LAUNCH_DEFAULT_MAX_CUT_SHARE},
         [OPTION_WORK] = {DSGD_LAUNCH_WORK, DSGD_LAUNCH_DEFAULT_WORK},
         [OPTION_PARTS] = {DSGD_LAUNCH_PARTS, DSGD_LAUNCH_DEFAULT_PARTS},
+        [OPTION_BATCH_SLACK] = {DSGD_LAUNCH_BATCH_SLACK,
+                                DSGD_LAUNCH_DEFAULT_BATCH_SLACK},
     };
 
     hand(spank, DSGD_LAUNCH_VERSION, "1", fault);

@@ -353,7 +353,7 @@ static void on_coordinator(struct aggregator *a, uint32_t node,
         checkpoints_request(a->c, m->flags);
         break;
     case MSG_RETURN:
-        coordinator_returned(a->c, node, m->step, m->u.pool.tokens, now_s);
+        coordinator_returned(a->c, node, m, now_s);
         break;
     case MSG_STATE:
         on_state(a, node, m, body, bytes);

@@ -357,15 +357,27 @@ static bool at_limit(const struct dsgd *d, uint64_t done, uint64_t total)
     return (double)done * (double)d->share >= (double)d->limit * (double)total;
 }
 
+/* A part of the worker's own share is so much of all of it. */
 enum dsgd_err dsgd_poll(struct dsgd *d, uint64_t done, uint64_t total)
 {
     if (!is_worker(d))
         return DSGD_ABANDON;
     struct seg_worker *worker = self(d);
+    struct client_work *work = &d->work;
+    bool in_part = work->claimed && work->step == d->step;
+    bool unwanted = in_part && done < total && client_unwanted(d);
+    if (in_part && !work->shared) {
+        done = work->given + work->part.n_samples * done / (total ? total : 1);
+        total = d->share;
+    }
     atomic_store_explicit(&worker->done, (uint32_t)done, memory_order_relaxed);
     atomic_store_explicit(&worker->total, (uint32_t)total,
                           memory_order_relaxed);
     client_sign_of_life(d);
+    if (in_part) {
+        work->abandoned = unwanted;
+        return unwanted ? DSGD_ABANDON : DSGD_GO_ON;
+    }
     if (atomic_load(&d->seg.h->published) >= d->step ||
         atomic_load(&d->seg.h->run) != SEG_RUNNING || at_limit(d, done, total))
         return done < total ? DSGD_ABANDON : DSGD_GO_ON;

@@ -23,13 +23,17 @@ struct client_work {
     uint64_t step;     /* of what follows */
     uint64_t given;    /* samples deposited of its own share */
     bool claimed;      /* and not deposited: part */
+    bool abandoned;    /* … and need not be: dsgd_poll said so */
     struct dsgd_part part;
-    uint32_t entry; /* … of the pool */
-    bool late;      /* … to be kept for the next step */
+    uint32_t entry;     /* … of the pool */
+    bool late;          /* … to be kept for the next step */
+    bool first;         /* … it is this worker's first part */
+    bool first_had;     /* that was claimed in this step */
+    bool first_offered; /* the last offer was of that */
     uint64_t claim_ns;
     uint32_t next; /* entry to look at, where each is somebody's */
     struct client_carry carry;
-    uint32_t offers; /* made */
+    uint32_t offers; /* made, of those that may count */
     uint32_t buf;    /* of the last one */
 };
 
@@ -85,6 +89,9 @@ enum dsgd_err client_start(struct dsgd *d, void (*finalize)(void),
                            struct dsgd_error *err);
 
 void client_sign_of_life(struct dsgd *d);
+
+/* The part that is claimed would not count any more, nor in the next step. */
+bool client_unwanted(const struct dsgd *d);
 
 /* Sleep until the bell rings or timeout_ns has passed, unless there is a sum to
  * help with. */

@@ -14,6 +14,11 @@ static struct seg_worker *self(const struct dsgd *d)
     return &d->seg.workers[d->local];
 }
 
+static bool is_open(const struct dsgd *d)
+{
+    return SEGMENT_POOL_STEP(atomic_load(&d->seg.pool->claim)) == d->step;
+}
+
 /* Nothing that this worker could give to the step would count. */
 static bool is_over(const struct dsgd *d)
 {
@@ -24,17 +29,39 @@ static bool is_over(const struct dsgd *d)
            SEGMENT_POOL_STEP(atomic_load(&d->seg.pool->claim)) > d->step;
 }
 
-/* Was the last offer accepted?  Only then is the other buffer free. */
-static bool is_decided(const struct dsgd *d)
+/* This worker's first part was withdrawn: it is not accepted any more, and was
+ * not before. */
+static bool is_withdrawn(const struct dsgd *d)
 {
+    return !atomic_load(&d->seg.parts[d->local].count) && is_open(d);
+}
+
+bool client_unwanted(const struct dsgd *d)
+{
+    const struct client_work *work = &d->work;
+
+    if (work->first)
+        return is_over(d) || is_withdrawn(d);
+    return is_over(d) && !work->carry.is_on;
+}
+
+/* Was the last offer accepted?  Only then is the other buffer free.  A first part
+ * may have been withdrawn: then it has not been offered. */
+static bool is_decided(struct dsgd *d)
+{
+    struct client_work *work = &d->work;
     uint64_t word = atomic_load(&self(d)->accepted);
 
-    return !d->work.offers ||
-           word == SEGMENT_POOL_WORD(d->step, d->work.offers);
+    if (work->first_offered && is_withdrawn(d)) {
+        work->first_offered = false;
+        work->offers--;
+        work->buf = !work->buf;
+    }
+    return !work->offers || word == SEGMENT_POOL_WORD(d->step, work->offers);
 }
 
 /* The step is over; what was accepted does not change any more.
- *   part  in  that was computed and is not offered, or NULL */
+ *   part  in  that was computed, is not offered and may be kept, or NULL */
 static enum dsgd_err hand_over(struct dsgd *d, const struct client_kept *part)
 {
     struct client_carry *carry = &d->work.carry;
@@ -98,7 +125,31 @@ static bool read_entry(struct dsgd *d, uint32_t entry, struct dsgd_part *part)
         atomic_load_explicit(&from->first, memory_order_acquire);
     part->n_samples = atomic_load_explicit(&from->count, memory_order_acquire);
     d->work.late = atomic_load_explicit(&from->late, memory_order_acquire);
-    return SEGMENT_POOL_STEP(atomic_load(&d->seg.pool->claim)) == d->step;
+    return is_open(d);
+}
+
+/* The part that was cut out for this worker, if any. */
+static bool take_first(struct dsgd *d)
+{
+    struct client_work *work = &d->work;
+
+    if (work->first_had || !is_open(d) ||
+        d->local >= SEGMENT_POOL_INDEX(atomic_load(&d->seg.pool->fixed)))
+        return false;
+    work->first_had = true;
+    work->entry = d->local;
+    work->first =
+        read_entry(d, d->local, &work->part) && work->part.n_samples > 0;
+    return work->first;
+}
+
+static bool take_any(struct dsgd *d)
+{
+    struct client_work *work = &d->work;
+
+    work->first = false;
+    return take_entry(d, &work->entry) &&
+           read_entry(d, work->entry, &work->part);
 }
 
 /* The process that was here before gave parts to this step: they lie where this
@@ -193,14 +244,11 @@ static bool offer_kept(struct dsgd *d)
 
 static enum dsgd_err claim_shared(struct dsgd *d)
 {
-    struct client_work *work = &d->work;
-
     for (;;) {
         uint32_t bell = atomic_load(&d->seg.h->worker_bell);
         if (is_over(d))
             return hand_over(d, NULL);
-        if (offer_kept(d) && !has_given(d) && take_entry(d, &work->entry) &&
-            read_entry(d, work->entry, &work->part))
+        if (offer_kept(d) && !has_given(d) && (take_first(d) || take_any(d)))
             break;
         doze(d, bell);
     }
@@ -216,6 +264,8 @@ static void keep(struct dsgd *d, const struct client_kept *part)
          part->entry, part->spent_s);
 }
 
+/* A first part is not kept: the next step would have to wait for the tokens of
+ * all of it. */
 static enum dsgd_err deposit_shared(struct dsgd *d, const float *grad)
 {
     struct client_work *work = &d->work;
@@ -224,13 +274,16 @@ static enum dsgd_err deposit_shared(struct dsgd *d, const float *grad)
 
     part.spent_s = (float)((double)(sys_now_ns() - work->claim_ns) * 1e-9);
     if (work->late ? is_over(d) : !await_decision(d))
-        return hand_over(d, &part);
+        return hand_over(d, work->first ? NULL : &part);
     if (work->late) {
         keep(d, &part);
         return DSGD_OK;
     }
+    if (work->first && is_withdrawn(d))
+        return DSGD_OK;
     offer(d, &part);
-    if (work->carry.is_on)
+    work->first_offered = work->first;
+    if (work->carry.is_on && !work->first)
         carry_offered(&work->carry, &part, d->grad_elems);
     return DSGD_OK;
 }
@@ -314,19 +367,22 @@ enum dsgd_err dsgd_claim(struct dsgd *d, struct dsgd_part *part)
                                  : "no step was begun");
     if (work->step != d->step) {
         work->step = d->step;
-        work->claimed = false;
+        work->claimed = work->abandoned = false;
+        work->first = work->first_had = work->first_offered = false;
         work->offers = 0;
         work->given = 0;
         work->next = 0;
         carry_begin(&work->carry, d->step);
     }
-    if (work->claimed)
+    if (work->claimed && !work->abandoned)
         return error_set(&d->error, DSGD_E_STATE,
                          "dsgd_claim: the part before was not deposited");
+    work->claimed = false;
     enum dsgd_err rc = work->shared ? claim_shared(d) : claim_own(d);
     if (rc != DSGD_OK)
         return rc;
     work->claimed = true;
+    work->abandoned = false;
     work->claim_ns = sys_now_ns();
     *part = work->part;
     return DSGD_OK;

@@ -62,8 +62,8 @@ void coordinator_bye(struct coordinator *c, uint32_t node,
 void coordinator_done(struct coordinator *c, uint32_t node);
 
 /* A node's answer to MSG_REVOKE. */
-void coordinator_returned(struct coordinator *c, uint32_t node, uint64_t step,
-                          uint64_t tokens, double now_s);
+void coordinator_returned(struct coordinator *c, uint32_t node,
+                          const struct msg *m, double now_s);
 
 /* Decide what there is to decide.  Returns whether anything was done. */
 bool coordinator_tick(struct coordinator *c, double now_s);

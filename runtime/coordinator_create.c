@@ -4,7 +4,9 @@
 #include "coordinator_checkpoint.h"
 #include "coordinator_deposits.h"
 #include "coordinator_dynamic.h"
+#include "coordinator_loads.h"
 #include "coordinator_parts.h"
+#include "coordinator_shares.h"
 #include "coordinator_priv.h"
 #include "error.h"
 
@@ -39,6 +41,8 @@ void coordinator_destroy(struct coordinator *c)
     free(c->row_first);
     free(c->row_count);
     dyn_free(c);
+    sizes_free(c);
+    loads_free(c);
     deal_free(c);
     deposits_free(c);
     cutoff_destroy(c->cutoff);
@@ -122,6 +126,8 @@ enum dsgd_err coordinator_create(const struct coordinator_config *config,
         rc = deal_create(c, config->cutoff->mode, err);
     if (rc == DSGD_OK)
         early_create(c, config->cutoff->mode);
+    if (rc == DSGD_OK)
+        rc = sizes_create(c, config, err);
     if (rc != DSGD_OK) {
         coordinator_destroy(c);
         return rc;

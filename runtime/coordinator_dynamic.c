@@ -5,7 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "coordinator_loads.h"
 #include "coordinator_parts.h"
+#include "coordinator_shares.h"
 #include "dynamic.h"
 #include "error.h"
 #include "launch.h"
@@ -17,27 +19,18 @@
 /* Of so many units at most the model is asked to think live. */
 #define MOST_UNITS 4096
 
-/* A node's load goes into the record so often. */
-#define RECORD_LOAD_S 2.0
-
 /* Where shares are deposited in parts the model's workers are units: the k-th
  * of a worker is the first k of n_units equal pieces of its batch, which start
  * with it and take k times as long as one. */
 struct dyn {
     struct dynamic *d;
-    const struct timing_model *model;
-    size_t n_features;
-    uint32_t n_units; /* of a worker */
-    int *feature;     /* [n_features] index in the node's telemetry, -1 */
-    uint32_t *index;  /* [n_workers] of its first unit in the model's order */
-    uint32_t *done;   /* [n_workers] units that have arrived */
-    uint8_t *part;    /* [n_workers][n_units] in that order, as the next two */
+    uint32_t n_units;      /* of a worker */
+    const uint32_t *index; /* [n_workers] of its first in the model's order */
+    uint32_t *done;        /* [n_workers] units that have arrived */
+    uint8_t *part; /* [n_workers][n_units] in that order, as the next two */
     float *log_s;
     uint8_t *status;
-    float *telemetry; /* [n_nodes][n_features] */
     float *latest_s;  /* [n_workers] scratch */
-    float *value;     /* [n_nodes][DSGD_N_TELEMETRY] as last heard */
-    bool heard;       /* any node has telemetry */
     bool waiting;     /* to predict the open step */
     bool running;     /* the model has begun a step that is not ended */
     double elapsed_s; /* of that step, once closed */
@@ -58,64 +51,25 @@ void dyn_free(struct coordinator *c)
     if (!y)
         return;
     dynamic_free(y->d);
-    free(y->feature);
-    free(y->index);
     free(y->done);
     free(y->part);
     free(y->log_s);
     free(y->status);
     free(y->latest_s);
-    free(y->telemetry);
-    free(y->value);
     free(y);
     c->dyn = NULL;
 }
 
 static bool allocate(struct coordinator *c, struct dyn *y)
 {
-    size_t n = c->n_workers, nodes = c->n_nodes, units = n * y->n_units;
+    size_t n = c->n_workers, units = n * y->n_units;
 
-    y->feature = calloc(y->n_features + 1, sizeof *y->feature);
-    y->index = calloc(n, sizeof *y->index);
     y->done = calloc(n, sizeof *y->done);
     y->part = calloc(units, sizeof *y->part);
     y->log_s = calloc(units, sizeof *y->log_s);
     y->status = calloc(units, sizeof *y->status);
     y->latest_s = calloc(n, sizeof *y->latest_s);
-    y->telemetry = calloc(nodes * (y->n_features + 1), sizeof *y->telemetry);
-    y->value = calloc(nodes * DSGD_N_TELEMETRY, sizeof *y->value);
-    return y->latest_s && y->feature && y->index && y->done && y->part &&
-           y->log_s && y->status && y->telemetry && y->value;
-}
-
-/* Which of a node's features the model reads. */
-static void map_features(struct dyn *y)
-{
-    static const char *const names[] = {DSGD_TELEMETRY_FEATURES};
-
-    for (size_t f = 0; f < y->n_features; f++) {
-        y->feature[f] = -1;
-        for (int i = 0; i < DSGD_N_TELEMETRY; i++) {
-            if (strcmp(names[i], timing_model_feature(y->model, f)) == 0)
-                y->feature[f] = i;
-        }
-    }
-}
-
-/* The model wants the workers of a node side by side. */
-static uint32_t *order_workers(struct coordinator *c, struct dyn *y)
-{
-    size_t n = c->n_workers;
-    uint32_t *node = calloc(n, y->n_units * sizeof *node), next = 0;
-
-    for (uint32_t i = 0; node && i < c->n_nodes; i++) {
-        for (uint32_t l = 0; l < c->peer[i].n_local; l++) {
-            y->index[c->peer[i].worker[l]] = next;
-            for (uint32_t k = 0; k < y->n_units; k++)
-                node[next++] = i;
-        }
-    }
-    return node;
+    return y->latest_s && y->done && y->part && y->log_s && y->status;
 }
 
 /* A model of a fixed cluster has its workers. */
@@ -152,25 +106,20 @@ static enum dsgd_err make(struct coordinator *c, struct dyn *y,
     rc = rule_parse("DSGD_RULE", c->opt.rule, &spec.rule, err);
     if (rc != DSGD_OK)
         return rc;
-    y->n_features = timing_model_features(y->model);
-    y->n_units = count_units(c, y->model);
+    y->n_units = count_units(c, config->model);
+    rc = loads_create(c, config->model, y->n_units, err);
+    if (rc != DSGD_OK)
+        return rc;
+    y->index = c->loads->index;
     if (!allocate(c, y))
-        return error_set(err, DSGD_E_NOMEM, "timing model: no memory");
-    map_features(y);
-    for (size_t i = 0; i < (size_t)c->n_nodes * DSGD_N_TELEMETRY; i++)
-        y->value[i] = NAN;
-    uint32_t *node = order_workers(c, y);
-    if (!node)
         return error_set(err, DSGD_E_NOMEM, "timing model: no memory");
     spec.n = (size_t)c->n_workers * y->n_units;
     spec.n_nodes = c->n_nodes;
-    spec.node = node;
+    spec.node = c->loads->node;
     spec.late = c->opt.polls || c->deposits ? LIVE_POLL : LIVE_BUSY;
     spec.min = c->opt.min_contributors * y->n_units;
     spec.dry = config->cutoff->mode == CUTOFF_DRY;
-    rc = dynamic_create(&spec, y->model, &y->d, err);
-    free(node);
-    return rc;
+    return dynamic_create(&spec, config->model, &y->d, err);
 }
 
 enum dsgd_err dyn_create(struct coordinator *c,
@@ -186,47 +135,17 @@ enum dsgd_err dyn_create(struct coordinator *c,
                          "--dsgd-cutoff: %s needs a timing model and none is "
                          "installed; use full, static:K or order",
                          dry ? "dry" : "dynamic");
+    if (!dry && c->opt.work == DSGD_WORK_SHARED)
+        return DSGD_OK; /* see coordinator_shares.h */
     struct dyn *y = calloc(1, sizeof *y);
     if (!y)
         return error_set(err, DSGD_E_NOMEM, "timing model: no memory");
     c->dyn = y;
-    y->model = config->model;
     y->next_s = INFINITY;
     enum dsgd_err rc = make(c, y, config, err);
     if (rc != DSGD_OK)
         dyn_free(c);
     return rc;
-}
-
-void coordinator_telemetry(struct coordinator *c, uint32_t node,
-                           const float *value)
-{
-    struct dyn *y = c->dyn;
-    struct record_telemetry row = {.step = c->step, .node = node};
-
-    memcpy(row.value, value, sizeof row.value);
-    if (c->now_s - c->peer[node].load_s >= RECORD_LOAD_S) {
-        c->peer[node].load_s = c->now_s;
-        record_put_telemetry(c->record, &row);
-    }
-    if (!y)
-        return;
-    memcpy(y->value + (size_t)node * DSGD_N_TELEMETRY, value, sizeof row.value);
-    y->heard = true;
-}
-
-static const float *features(struct coordinator *c)
-{
-    struct dyn *y = c->dyn;
-
-    for (uint32_t i = 0; i < c->n_nodes; i++) {
-        for (size_t f = 0; f < y->n_features; f++) {
-            int source = y->feature[f];
-            y->telemetry[i * y->n_features + f] =
-                source < 0 ? NAN : y->value[i * DSGD_N_TELEMETRY + source];
-        }
-    }
-    return y->heard ? y->telemetry : NULL;
 }
 
 void dyn_open(struct coordinator *c)
@@ -351,7 +270,7 @@ static void predict(struct coordinator *c)
     memset(y->log_s, 0, n * sizeof *y->log_s);
     for (uint32_t w = 0; w < c->n_workers; w++)
         set_parts(c, w);
-    dynamic_begin(y->d, y->part, features(c), c->overhead_s);
+    dynamic_begin(y->d, y->part, loads_features(c), c->overhead_s);
     for (uint32_t w = 0; w < c->n_workers; w++) {
         const struct worker *worker = &c->worker[w];
         if (!isnan(worker->lag_s))
@@ -473,6 +392,8 @@ void dyn_closed(struct coordinator *c)
 
 size_t dyn_state_bytes(const struct coordinator *c)
 {
+    if (c->sizes)
+        return sizes_state_bytes(c);
     return c->dyn ? dynamic_state_bytes(c->dyn->d) : 0;
 }
 
@@ -480,6 +401,7 @@ size_t dyn_state_bytes(const struct coordinator *c)
  * this step. */
 void dyn_state_save(struct coordinator *c, void *out)
 {
+    sizes_state_save(c, out);
     if (!c->dyn)
         return;
     observe_last(c);
@@ -489,6 +411,8 @@ void dyn_state_save(struct coordinator *c, void *out)
 enum dsgd_err dyn_state_load(struct coordinator *c, const void *in,
                              size_t bytes, struct dsgd_error *err)
 {
+    if (c->sizes)
+        return sizes_state_load(c, in, bytes, err);
     return dynamic_state_load(c->dyn->d, in, bytes, err);
 }
 

@@ -1,113 +1,10 @@
 #include <math.h>
 
 #include "coordinator_parts_priv.h"
+#include "coordinator_shares.h"
 
 /* Tokens are handed out for so long ahead, about two round trips. */
 #define AHEAD_S .002
-
-static bool send_pool(struct coordinator *c, uint32_t node, uint32_t n_ranges,
-                      uint64_t tokens)
-{
-    struct deal *d = c->deal;
-    struct msg m = {.kind = n_ranges ? MSG_POOL : MSG_TOKENS,
-                    .flags = d->node[node].n_held ? MSG_CARRIES : 0,
-                    .count = n_ranges,
-                    .step = c->step};
-    size_t bytes = n_ranges * sizeof *d->range;
-
-    m.u.pool.part = d->part;
-    m.u.pool.tokens = tokens;
-    if (node)
-        return c->transport->ops->control(c->transport, node, &m, d->range,
-                                          bytes);
-    node_message(c->node, &m, d->range, bytes);
-    return true;
-}
-
-void deal_note(struct deal_node *n, uint64_t first, uint64_t samples,
-               uint64_t part)
-{
-    for (uint64_t at = 0; at < samples; at += part) {
-        uint64_t left = samples - at;
-        n->part[n->n++] =
-            (struct deal_part){.first = first + at,
-                               .count = (uint32_t)(left < part ? left : part),
-                               .worker = NOBODY};
-    }
-    n->samples += samples;
-}
-
-static void note_parts(struct deal *d, struct deal_node *n,
-                       const struct msg_range *range)
-{
-    uint32_t before = n->n;
-
-    deal_note(n, range->first, range->count, d->part);
-    d->n_parts += n->n - before;
-}
-
-/* What is drawn for a node that is granted tokens: for each of its workers it
- * is to have a part more than it has tokens, if there are so many. */
-static uint64_t to_draw(const struct deal *d, uint32_t node, uint64_t tokens)
-{
-    const struct tokens_node *t = &d->tokens.node[node];
-    int64_t has = (int64_t)(d->node[node].samples - t->given);
-    int64_t extra = d->ending ? 0 : (int64_t)(t->workers * d->part);
-    int64_t want = (int64_t)tokens + extra - has;
-    int64_t most = (int64_t)tokens + (d->ending ? 0 : d->spare);
-
-    want = want < most ? want : most;
-    return want > 0 ? (uint64_t)want : 0;
-}
-
-/* Draw ranges for a node, d->range.  Returns how many. */
-static uint32_t draw(struct coordinator *c, uint32_t node, uint64_t samples)
-{
-    struct deal *d = c->deal;
-    size_t n_free = d->node[node].capacity - d->node[node].n;
-    size_t room = sampler_room(c->sampler);
-
-    room = room > d->n_parts ? room - d->n_parts : 0;
-    n_free = n_free < room ? n_free : room;
-    if (d->ending) /* parts may be smaller: as many for the rests of ranges */
-        n_free /= 2;
-    uint64_t most = samples < n_free * d->part ? samples : n_free * d->part;
-    size_t count =
-        sampler_draw(c->sampler, most, d->ending ? 1 : d->part, d->drawn,
-                     n_free < MSG_RANGES ? n_free : MSG_RANGES);
-    for (size_t i = 0; i < count; i++)
-        d->range[i] = (struct msg_range){.first = d->drawn[i].first,
-                                         .count = d->drawn[i].count};
-    return (uint32_t)count;
-}
-
-/* Give a node tokens, and the samples for them.  Returns how many tokens. */
-static uint64_t grant(struct coordinator *c, uint32_t node, uint64_t tokens)
-{
-    struct deal *d = c->deal;
-    struct deal_node *n = &d->node[node];
-    uint64_t has = n->samples - d->tokens.node[node].given, drawn = 0;
-    uint64_t samples = to_draw(d, node, tokens);
-    uint32_t count = samples ? draw(c, node, samples) : 0;
-
-    for (uint32_t i = 0; i < count; i++)
-        drawn += d->range[i].count;
-    if (tokens > has + drawn)
-        tokens = has + drawn;
-    if (!tokens && !count)
-        return 0;
-    if (!send_pool(c, node, count, tokens)) {
-        while (count-- > 0)
-            sampler_take_back(c->sampler, d->range[count].first,
-                              d->range[count].count);
-        return 0;
-    }
-    for (uint32_t i = 0; i < count; i++)
-        note_parts(d, n, &d->range[i]);
-    d->spare += (int64_t)tokens - (int64_t)drawn;
-    tokens_grant(&d->tokens, node, tokens);
-    return tokens;
-}
 
 static void count_alive(struct coordinator *c)
 {
@@ -138,21 +35,47 @@ static uint64_t plan(struct coordinator *c)
     return d->ending && left < batch ? left : batch;
 }
 
+static void hand_out(struct coordinator *c)
+{
+    struct deal *d = c->deal;
+
+    d->opens = false;
+    first_draw(c);
+    for (uint32_t i = 0; i < c->n_nodes; i++) {
+        uint32_t fixed = first_ranges(c, i);
+        uint64_t tokens = tokens_first(&d->tokens, i), given = 0;
+        do {
+            given = tokens || fixed ? deal_grant(c, i, tokens, fixed) : 0;
+            tokens -= given;
+            fixed = 0;
+        } while (given && tokens);
+    }
+}
+
+static void forget_step(struct coordinator *c)
+{
+    struct deal *d = c->deal;
+
+    for (uint32_t w = 0; w < c->n_workers; w++) {
+        d->waits[w] = 0;
+        d->first[w] = 0;
+        d->busy_s[w] = 0;
+        d->since_s[w] = d->done_s[w] = NAN;
+    }
+    for (uint32_t i = 0; i < c->n_nodes; i++) {
+        struct deal_node *n = &d->node[i];
+        n->n = n->asked = n->fixed = 0;
+        n->samples = n->withdrawn = 0;
+        n->freezes = n->withdraws = false;
+    }
+}
+
 void deal_open(struct coordinator *c)
 {
     struct deal *d = c->deal;
 
     count_alive(c);
-    for (uint32_t w = 0; w < c->n_workers; w++) {
-        d->waits[w] = 0;
-        d->busy_s[w] = 0;
-    }
-    for (uint32_t i = 0; i < c->n_nodes; i++) {
-        struct deal_node *n = &d->node[i];
-        n->n = n->asked = 0;
-        n->samples = 0;
-        n->freezes = false;
-    }
+    forget_step(c);
     if (c->replay) {
         deal_script_open(c);
         return;
@@ -164,14 +87,27 @@ void deal_open(struct coordinator *c)
     d->n_parts = 0;
     for (uint32_t i = 0; i < c->n_nodes; i++)
         d->n_parts += d->node[i].n_held;
-    d->freezing = false;
+    d->freezing = d->gone = false;
     d->came_s = c->now_s;
     d->news = true;
-    for (uint32_t i = 0; i < c->n_nodes; i++) {
-        uint64_t tokens = tokens_first(&d->tokens, i), given;
-        while (tokens && (given = grant(c, i, tokens)) > 0)
-            tokens -= given;
-    }
+    d->opens = true;
+    d->lean = false;
+    sizes_open(c);
+    if (!c->sizes)
+        hand_out(c);
+}
+
+/* Predicting takes a while with many workers: first they get the mean. */
+static bool may_hand_out(const struct coordinator *c)
+{
+    const uint32_t few = 64;
+
+    return c->deal->opens && (!c->own_waits || c->n_workers <= few);
+}
+
+double deal_spent_s(const struct deal *d, uint32_t w, double until_s)
+{
+    return (isnan(d->done_s[w]) ? until_s : d->done_s[w]) - d->since_s[w];
 }
 
 struct deal_part *deal_part_of(struct deal_node *n, uint32_t entry)
@@ -183,25 +119,46 @@ struct deal_part *deal_part_of(struct deal_node *n, uint32_t entry)
     return index < n->n_held ? &n->held[index] : NULL;
 }
 
+/* How long the worker was with a part that is in.  One that is carried it had
+ * computed before. */
+static double count_time(struct coordinator *c, uint32_t w,
+                         const struct msg_event *e, bool carried)
+{
+    struct deal *d = c->deal;
+    double took_s = carried ? NAN : deal_spent_s(d, w, c->now_s);
+
+    d->busy_s[w] += isnan(took_s) ? (double)e->duration_s : took_s;
+    if (e->duration_s > 0)
+        d->slow_s = fmax(d->slow_s, (double)e->duration_s);
+    d->since_s[w] = c->now_s;
+    d->done_s[w] = NAN;
+    return took_s;
+}
+
 static void take_part(struct coordinator *c, uint32_t w,
                       const struct msg_event *e)
 {
     struct deal *d = c->deal;
     struct worker *worker = &c->worker[w];
+    struct deal_node *n = &d->node[worker->node];
+    uint32_t entry = (uint32_t)(e->value >> 32);
     uint64_t samples = e->value & UINT32_MAX;
-    struct deal_part *p =
-        deal_part_of(&d->node[worker->node], (uint32_t)(e->value >> 32));
+    bool carried = (entry & MSG_CARRIED_PART) != 0;
+    struct deal_part *p = deal_part_of(n, entry);
 
     if (!p || p->worker != NOBODY || p->count != samples)
         return;
+    if (entry < n->fixed && d->first[w])
+        first_in(c, w);
     p->worker = w;
     tokens_accept(&d->tokens, worker->node, samples, c->now_s - c->step_s);
     worker->samples += samples;
     worker->buf = e->buf;
-    if (e->duration_s > 0) {
-        d->busy_s[w] += (double)e->duration_s;
-        d->slow_s = fmax(d->slow_s, (double)e->duration_s);
-    }
+    double took_s = count_time(c, w, e, carried);
+    if (carried)
+        sizes_carried(c, w, samples);
+    else
+        sizes_part(c, w, took_s);
     c->n_arrived += !worker->arrived;
     worker->arrived = true;
 }
@@ -228,8 +185,13 @@ void deal_event(struct coordinator *c, uint32_t w, const struct msg_event *e)
         take_part(c, w, e);
     } else if (e->kind == SEG_EVENT_WAITS) {
         set_waits(d, node, w, e->value);
-    } else if (e->kind == SEG_EVENT_KEPT && c->replay) {
-        deal_script_event(c, w, e);
+        d->done_s[w] = c->now_s;
+    } else if (e->kind == SEG_EVENT_KEPT) {
+        if (c->replay)
+            deal_script_event(c, w, e);
+    } else {
+        d->since_s[w] = c->now_s;
+        sizes_begin(c, w);
     }
 }
 
@@ -242,6 +204,8 @@ void deal_forget(struct coordinator *c, uint32_t w)
     d->counts[w] = false;
     tokens_leave(&d->tokens, c->worker[w].node, d->waits[w]);
     d->waits[w] = 0;
+    d->gone = d->gone || d->first[w];
+    sizes_leave(c, w);
     d->news = true;
 }
 
@@ -254,19 +218,24 @@ static void come_back(struct coordinator *c, uint32_t node, uint64_t tokens)
     d->news = true;
 }
 
-void coordinator_returned(struct coordinator *c, uint32_t node, uint64_t step,
-                          uint64_t tokens, double now_s)
+void coordinator_returned(struct coordinator *c, uint32_t node,
+                          const struct msg *m, double now_s)
 {
     struct deal *d = c->deal;
+    uint64_t tokens = m->u.pool.tokens;
+    bool first = m->flags & MSG_FIXED;
 
     c->now_s = now_s;
-    if (!d || c->phase != PHASE_OPEN || step != c->step ||
+    if (!d || c->phase != PHASE_OPEN || m->step != c->step ||
         d->tokens.node[node].out || !d->node[node].asked ||
-        tokens > tokens_left(&d->tokens, node))
+        (!first && tokens > tokens_left(&d->tokens, node)))
         return;
     d->node[node].asked--;
     d->came_s = now_s;
-    come_back(c, node, tokens);
+    if (first)
+        first_returned(c, node, m);
+    else
+        come_back(c, node, tokens);
 }
 
 /* Ask a node for tokens; this one answers at once. */
@@ -276,6 +245,8 @@ static void revoke(struct coordinator *c, uint32_t node, uint64_t most)
     struct msg m = {.kind = MSG_REVOKE, .step = c->step};
 
     m.u.pool.tokens = most;
+    if (most == UINT64_MAX)
+        first_freeze(c, node);
     if (node == 0) {
         come_back(c, 0, node_revoke(c->node, c->step, most));
     } else if (c->transport->ops->control(c->transport, node, &m, NULL, 0)) {
@@ -302,15 +273,18 @@ void deal_lose(struct coordinator *c, uint32_t node)
         worker->arrived = false;
         worker->samples = 0;
         d->waits[p->worker[l]] = 0;
+        d->first[p->worker[l]] = 0;
     }
     for (uint32_t i = n->n; i-- > 0;)
-        sampler_take_back(c->sampler, n->part[i].first, n->part[i].count);
+        deal_take_back(c, &n->part[i]);
     d->n_parts -= n->n_held;
     deal_release_node(c, n);
-    d->spare += (int64_t)n->samples - (int64_t)d->tokens.node[node].given;
+    d->spare += (int64_t)(n->samples + n->withdrawn) -
+                (int64_t)d->tokens.node[node].given;
     d->n_parts -= n->n;
-    n->n = n->asked = 0;
-    n->samples = 0;
+    n->n = n->asked = n->fixed = 0;
+    n->samples = n->withdrawn = 0;
+    n->withdraws = false;
     tokens_lose(&d->tokens, node);
     d->news = true;
 }
@@ -365,7 +339,9 @@ static bool freeze(struct coordinator *c)
 {
     struct deal *d = c->deal;
 
-    if (!d->freezing && (c->now_s - d->came_s <= patience_s(c) || !anybody(c)))
+    if (!d->freezing &&
+        (c->now_s - d->came_s <= patience_s(c) || !anybody(c)) &&
+        !sizes_stop(c, d->tokens.accepted, d->tokens.batch))
         return false;
     d->freezing = true;
     for (uint32_t i = 0; i < c->n_nodes; i++) {
@@ -387,7 +363,7 @@ static bool grant_all(struct coordinator *c)
             if ((d->tokens.node[i].waits > 0) != (pass == 0))
                 continue;
             uint64_t want = tokens_want(&d->tokens, i, elapsed_s, AHEAD_S);
-            did = (want && grant(c, i, want)) || did;
+            did = (want && deal_grant(c, i, want, 0)) || did;
         }
     }
     return did;
@@ -411,12 +387,37 @@ static bool revoke_some(struct coordinator *c)
     return did;
 }
 
+/* Of a step whose parts are sized all tokens are out.  As long as the batch is
+ * not overdue nobody begins what is not needed. */
+static bool stay_lean(struct coordinator *c)
+{
+    struct deal *d = c->deal;
+    uint64_t most = 0;
+
+    if (!d->lean || d->tokens.reserve)
+        return false;
+    if (sizes_overdue(c)) {
+        d->lean = false;
+        for (uint32_t i = 0; i < c->n_nodes; i++) {
+            if (d->tokens.node[i].workers && !d->tokens.node[i].out)
+                deal_grant(c, i, 0, 0);
+        }
+        return true;
+    }
+    uint32_t i = tokens_level(&d->tokens, &most);
+    if (i < c->n_nodes)
+        revoke(c, i, most);
+    return i < c->n_nodes;
+}
+
 bool deal_tick(struct coordinator *c)
 {
     const double look_s = .005;
     struct deal *d = c->deal;
 
-    if (!d->news && c->now_s < d->look_s)
+    if (may_hand_out(c))
+        hand_out(c);
+    if (d->opens || (!d->news && c->now_s < d->look_s))
         return false;
     d->news = false;
     d->look_s = c->now_s + look_s;
@@ -426,7 +427,8 @@ bool deal_tick(struct coordinator *c)
     if (deal_done(c) || freeze(c))
         return did;
     did = grant_all(c) || did;
-    return revoke_some(c) || did;
+    did = stay_lean(c) || revoke_some(c) || did;
+    return first_tick(c) || did;
 }
 
 bool deal_done(const struct coordinator *c)
@@ -453,5 +455,7 @@ double deal_next_s(const struct coordinator *c)
 
     if (c->phase != PHASE_OPEN)
         return INFINITY;
+    if (d->opens)
+        return c->now_s;
     return fmax(d->look_s, d->came_s + coordinator_hard_timeout_s(c));
 }

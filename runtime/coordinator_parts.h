@@ -10,6 +10,9 @@
  * not, goes back to the epoch's queue.  Ranges and tokens are multiples of a
  * part, so that the last tokens are worth what is offered.
  *
+ * Where the timing model sizes the work, each worker's first part is cut out for
+ * it, see coordinator_shares.h, unless the epoch has less than two batches.
+ *
  * At the end of an epoch there are no samples to spare: tokens go with ranges,
  * none are revoked, and those who have claimed parts are waited for.  When no
  * part comes for one hard timeout all tokens are taken back, and the step is
@@ -34,6 +37,9 @@
 enum dsgd_err deal_create(struct coordinator *c, enum cutoff_mode mode,
                           struct dsgd_error *err);
 void deal_free(struct coordinator *c);
+
+/* Parts of a worker's batch. */
+uint64_t deal_parts(const struct coordinator *c);
 
 /* Step c->step opens: ranges and tokens for those who live. */
 void deal_open(struct coordinator *c);

@@ -23,12 +23,12 @@ static uint64_t part_size(uint64_t batch, uint64_t parts, uint64_t most)
 static enum dsgd_err check(const struct coordinator *c, enum cutoff_mode mode,
                            struct dsgd_error *err)
 {
-    if (mode != CUTOFF_FULL && mode != CUTOFF_REPLAY)
+    if (mode != CUTOFF_FULL && mode != CUTOFF_REPLAY && mode != CUTOFF_DYNAMIC)
         return error_set(
             err, DSGD_E_USAGE,
             "--dsgd-work: shared computes the whole batch of every "
-            "step and cuts nobody: --dsgd-cutoff must be full "
-            "(got \"%s\")",
+            "step and cuts nobody: --dsgd-cutoff must be full, or dynamic for "
+            "parts sized by the timing model (got \"%s\")",
             c->opt.cutoff);
     if (c->opt.sampler == DSGD_SAMPLER_NONE)
         return error_set(err, DSGD_E_USAGE,
@@ -36,6 +36,11 @@ static enum dsgd_err check(const struct coordinator *c, enum cutoff_mode mode,
                          "out: a program with its own data loader can have "
                          "\"own\" only");
     return DSGD_OK;
+}
+
+uint64_t deal_parts(const struct coordinator *c)
+{
+    return c->opt.batch / c->deal->part;
 }
 
 /* A node may have to do the work of several, within reason. */
@@ -49,22 +54,28 @@ static uint32_t capacity_of(const struct coordinator *c, uint32_t node,
     uint64_t all = c->n_workers * (parts + 1);
     uint64_t most = own * times < all ? own * times : all;
 
-    return (uint32_t)(most < SEGMENT_PARTS ? most : SEGMENT_PARTS);
+    most = most < SEGMENT_PARTS ? most : SEGMENT_PARTS;
+    return (uint32_t)most + c->peer[node].n_local;
 }
 
 static enum dsgd_err allocate(struct coordinator *c, struct deal *d,
                               bool replays, struct dsgd_error *err)
 {
     uint64_t parts = c->opt.batch / d->part;
+    size_t workers = c->n_workers;
     bool good = true;
 
     d->node = calloc(c->n_nodes, sizeof *d->node);
     d->waits = calloc(c->n_workers, sizeof *d->waits);
     d->counts = calloc(c->n_workers, sizeof *d->counts);
     d->busy_s = calloc(c->n_workers, sizeof *d->busy_s);
+    d->since_s = calloc(workers, sizeof *d->since_s);
+    d->done_s = calloc(workers, sizeof *d->done_s);
     d->alive = calloc(c->n_nodes, sizeof *d->alive);
     d->drawn = calloc(MSG_RANGES, sizeof *d->drawn);
-    d->range = calloc(MSG_RANGES, sizeof *d->range);
+    d->range = calloc(workers + MSG_RANGES, sizeof *d->range);
+    d->first = calloc(workers, sizeof *d->first);
+    d->first_at = calloc(workers, sizeof *d->first_at);
     d->script = calloc(MSG_SCRIPTS, sizeof *d->script);
     d->row = calloc(c->n_workers, sizeof *d->row);
     for (uint32_t i = 0; d->node && i < c->n_nodes; i++) {
@@ -75,7 +86,8 @@ static enum dsgd_err allocate(struct coordinator *c, struct deal *d,
         good = good && n->part && n->held;
     }
     if (!good || !d->node || !d->waits || !d->counts || !d->busy_s ||
-        !d->alive || !d->drawn || !d->range || !d->script || !d->row)
+        !d->since_s || !d->done_s || !d->alive || !d->drawn || !d->range ||
+        !d->first || !d->first_at || !d->script || !d->row)
         return error_set(err, DSGD_E_NOMEM, "coordinator: no memory");
     enum dsgd_err rc = tokens_create(&d->tokens, c->n_nodes, err);
     /* More than that are not handed out at a time. */
@@ -124,11 +136,15 @@ void deal_free(struct coordinator *c)
     free(d->waits);
     free(d->counts);
     free(d->busy_s);
+    free(d->since_s);
+    free(d->done_s);
     free(d->alive);
     free(d->drawn);
     free(d->range);
     free(d->script);
     free(d->row);
+    free(d->first);
+    free(d->first_at);
     tokens_free(&d->tokens);
     free(d);
     c->deal = NULL;

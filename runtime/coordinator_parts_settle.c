@@ -1,6 +1,9 @@
 /* What becomes of a step's parts: recorded, held for the next step, given
  * back. */
+#include <math.h>
+
 #include "coordinator_parts_priv.h"
+#include "coordinator_shares.h"
 
 static void put_row(struct coordinator *c, struct record_contribution *row)
 {
@@ -53,12 +56,16 @@ static void record_parts(struct coordinator *c)
         put_row(c, &row[w]);
 }
 
+void deal_take_back(struct coordinator *c, const struct deal_part *p)
+{
+    if (p->count)
+        sampler_take_back(c->sampler, p->first, p->count);
+}
+
 void deal_release_node(struct coordinator *c, struct deal_node *n)
 {
-    for (uint32_t i = n->n_held; i-- > 0;) {
-        if (n->held[i].count)
-            sampler_take_back(c->sampler, n->held[i].first, n->held[i].count);
-    }
+    for (uint32_t i = n->n_held; i-- > 0;)
+        deal_take_back(c, &n->held[i]);
     n->n_held = 0;
 }
 
@@ -85,7 +92,7 @@ static void settle_part(struct coordinator *c, struct deal_part *p, bool hold)
     if (!p->count || (hold && p->worker == NOBODY))
         return;
     if (p->worker == NOBODY)
-        sampler_take_back(c->sampler, p->first, p->count);
+        deal_take_back(c, p);
     else
         sampler_done(c->sampler, p->count);
     p->count = 0;
@@ -101,6 +108,7 @@ static void turn(struct deal_node *n, bool hold)
     n->n = 0;
 }
 
+/* First parts are not held, see node_parts.h. */
 static void settle_node(struct coordinator *c, uint32_t node)
 {
     struct deal *d = c->deal;
@@ -109,7 +117,7 @@ static void settle_node(struct coordinator *c, uint32_t node)
                 !d->tokens.node[node].out;
 
     for (uint32_t i = n->n; i-- > 0;)
-        settle_part(c, &n->part[i], hold);
+        settle_part(c, &n->part[i], hold && i >= n->fixed);
     for (uint32_t i = n->n_held; i-- > 0;)
         settle_part(c, &n->held[i], false);
     turn(n, hold);
@@ -128,18 +136,33 @@ static void settle_script(struct deal_node *n)
     turn(n, hold);
 }
 
+/* A batch at a worker's rate in this step, as seen from here: what it had in
+ * hand at the close counts, as half a part, for what takes long is what is in
+ * hand; or in the next step, when it is carried.  NaN: it gave nothing. */
+static double batch_s(const struct coordinator *c, uint32_t w)
+{
+    const struct deal *d = c->deal;
+    const struct worker *worker = &c->worker[w];
+    double samples = (double)worker->samples, s = d->busy_s[w];
+    double in_hand_s = deal_spent_s(d, w, c->close_s);
+
+    if (!worker->arrived || !(s > 0))
+        return NAN;
+    if (in_hand_s > 0 && c->opt.late != DSGD_LATE_CARRY) {
+        s += in_hand_s;
+        samples += d->waits[w] ? (double)d->waits[w] : .5 * (double)d->part;
+    }
+    return s / samples * (double)c->opt.batch;
+}
+
 static void observe(struct coordinator *c)
 {
-    struct deal *d = c->deal;
-
     for (uint32_t w = 0; w < c->n_workers; w++) {
-        struct worker *worker = &c->worker[w];
-        if (!worker->arrived || !(d->busy_s[w] > 0))
+        double took_s = batch_s(c, w);
+        if (isnan(took_s))
             continue;
-        double batch_s =
-            d->busy_s[w] / (double)worker->samples * (double)c->opt.batch;
-        worker->duration_s = (float)batch_s;
-        cutoff_observe(c->cutoff, w, batch_s);
+        c->worker[w].duration_s = (float)took_s;
+        cutoff_observe(c->cutoff, w, took_s);
     }
 }
 
@@ -157,5 +180,6 @@ void deal_settle(struct coordinator *c)
     }
     observe(c);
     d->slow_s *= fade;
+    sizes_settle(c, d->tokens.accepted, d->first);
     tokens_close(&d->tokens);
 }

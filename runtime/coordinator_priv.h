@@ -98,6 +98,8 @@ struct coordinator {
     struct dyn *dyn;           /* NULL: the cutoff is neither dynamic nor dry */
     struct deal *deal;         /* NULL: every worker computes its own batch */
     struct deposits *deposits; /* NULL: … which counts as a whole */
+    struct sizes *sizes;       /* NULL: parts are not sized by the model */
+    struct loads *loads;       /* NULL: there is no model */
     struct sampler *sampler;
 
     struct own_clock *clock;

@@ -115,6 +115,8 @@ struct dsgd_options {
     enum dsgd_lr_scale lr_scale;
     enum dsgd_work work;
     size_t parts;         /* of a batch, for dsgd_claim; 0: 8 */
+    double batch_slack;   /* share of the batch that a step may be closed
+                             without, with shared work and a dynamic cutoff */
     size_t max_cuts;      /* a living worker is waited for after so many cuts
                              in a row; 0: no limit */
     double max_cut_share; /* … lest it be cut in more than this share of its
@@ -232,6 +234,9 @@ enum dsgd_err dsgd_step_begin(struct dsgd *d, struct dsgd_step *step);
 /* Between micro-batches: is this worker's work still wanted?
  *   done, total  in  micro-batches of about one size (or samples) finished and
  *                    wanted
+ * Within a part that was claimed, of which done and total are then: is this part
+ * still wanted?  After DSGD_ABANDON it need not be deposited: go on with
+ * dsgd_claim.
  * Does not block, no system call.  Returns DSGD_GO_ON or DSGD_ABANDON: stop,
  * and call dsgd_reduce with the sum and the number of the samples that were
  * processed, the first ones of the share; opt.partial says what of them.  In a
@@ -256,8 +261,9 @@ enum dsgd_err dsgd_reduce(struct dsgd *d, const float *grad, size_t n,
 
 /* The next part of this step to compute: of those that nobody has claimed
  * (DSGD_WORK_SHARED), or of this worker's share (DSGD_WORK_OWN).  A part has
- * about opt.batch / opt.parts samples, and never more than opt.batch.  In place
- * of dsgd_poll and dsgd_reduce:
+ * about opt.batch / opt.parts samples, the first of a step any number where a
+ * timing model sizes it, and never more than opt.batch.  In place of dsgd_poll
+ * and dsgd_reduce:
  *     while (dsgd_claim(d, &part) == DSGD_OK) {
  *         … gradient sum of part's samples …
  *         if (dsgd_deposit(d, grad, n, part.n_samples) != DSGD_OK)
@@ -274,7 +280,7 @@ enum dsgd_err dsgd_reduce(struct dsgd *d, const float *grad, size_t n,
  * Needs DSGD_SAMPLER_RANGES.
  * Returns DSGD_OK, or DSGD_ABANDON: nothing is left to do in this step, which
  * is handed over.  Errors: DSGD_E_STATE (no step was begun; the part before was
- * not deposited). */
+ * neither deposited nor abandoned). */
 enum dsgd_err dsgd_claim(struct dsgd *d, struct dsgd_part *part);
 
 /* Add a claimed part's gradient to what this worker gives to the step.

@@ -19,9 +19,11 @@
 #define DSGD_LAUNCH_LR_SCALE "DSGD_LAUNCH_LR_SCALE" /* --dsgd-lr-scale */
 #define DSGD_LAUNCH_MAX_CUTS "DSGD_LAUNCH_MAX_CUTS" /* --dsgd-max-cuts */
 #define DSGD_LAUNCH_MAX_CUT_SHARE \
-    "DSGD_LAUNCH_MAX_CUT_SHARE" /* --dsgd-max-cut-share */
-#define DSGD_LAUNCH_WORK                  "DSGD_LAUNCH_WORK"  /* --dsgd-work */
-#define DSGD_LAUNCH_PARTS                 "DSGD_LAUNCH_PARTS" /* --dsgd-parts */
+    "DSGD_LAUNCH_MAX_CUT_SHARE"               /* --dsgd-max-cut-share */
+#define DSGD_LAUNCH_WORK  "DSGD_LAUNCH_WORK"  /* --dsgd-work */
+#define DSGD_LAUNCH_PARTS "DSGD_LAUNCH_PARTS" /* --dsgd-parts */
+#define DSGD_LAUNCH_BATCH_SLACK \
+    "DSGD_LAUNCH_BATCH_SLACK" /* --dsgd-batch-slack */
 #define DSGD_LAUNCH_DEFAULT_CUTOFF        "DSGD_LAUNCH_DEFAULT_CUTOFF"
 #define DSGD_LAUNCH_DEFAULT_MIN           "DSGD_LAUNCH_DEFAULT_MIN"
 #define DSGD_LAUNCH_DEFAULT_MODEL         "DSGD_LAUNCH_DEFAULT_MODEL"
@@ -33,6 +35,7 @@
 #define DSGD_LAUNCH_DEFAULT_MAX_CUT_SHARE "DSGD_LAUNCH_DEFAULT_MAX_CUT_SHARE"
 #define DSGD_LAUNCH_DEFAULT_WORK          "DSGD_LAUNCH_DEFAULT_WORK"
 #define DSGD_LAUNCH_DEFAULT_PARTS         "DSGD_LAUNCH_DEFAULT_PARTS"
+#define DSGD_LAUNCH_DEFAULT_BATCH_SLACK   "DSGD_LAUNCH_DEFAULT_BATCH_SLACK"
 #define DSGD_LAUNCH_TELEMETRY             "DSGD_LAUNCH_TELEMETRY" /* see below */
 
 /* From the user. */
@@ -48,6 +51,7 @@
 #define DSGD_MAX_CUT_SHARE      "DSGD_MAX_CUT_SHARE" /* as --dsgd-max-cut-share */
 #define DSGD_WORK               "DSGD_WORK"          /* as --dsgd-work */
 #define DSGD_PARTS              "DSGD_PARTS"         /* as --dsgd-parts */
+#define DSGD_BATCH_SLACK        "DSGD_BATCH_SLACK"   /* as --dsgd-batch-slack */
 #define DSGD_RING_BYTES         "DSGD_RING_BYTES"    /* bytes of ring a node */
 #define DSGD_SPREAD_BYTES       "DSGD_SPREAD_BYTES" /* summed by all nodes */
 #define DSGD_HARD_TIMEOUT       "DSGD_HARD_TIMEOUT" /* seconds, fixed */

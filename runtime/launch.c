@@ -110,6 +110,10 @@ enum dsgd_err launch_check(const struct dsgd_options *opt,
         return error_set(err, DSGD_E_USAGE,
                          "max_cut_share: %g is not from 0 to 1",
                          opt->max_cut_share);
+    if (!(opt->batch_slack >= 0 && opt->batch_slack < 1))
+        return error_set(err, DSGD_E_USAGE,
+                         "batch_slack: %g is not from 0 to below 1",
+                         opt->batch_slack);
     if ((unsigned)opt->late > DSGD_LATE_CARRY ||
         (unsigned)opt->partial > DSGD_PARTIAL_CONTRIBUTE ||
         (unsigned)opt->lr_scale > DSGD_LR_SCALE_SQRT)
@@ -320,7 +324,7 @@ static struct record *create(const struct dsgd_options *opt,
     return NULL;
 }
 
-enum { N_SETTINGS = 6 };
+enum { N_SETTINGS = 7 };
 
 static const char *late_word(const struct dsgd_options *opt)
 {
@@ -352,6 +356,8 @@ static size_t launch_settings(const struct dsgd_options *opt,
              opt->work == DSGD_WORK_SHARED ? "shared" : "own");
     s[5].name = "parts";
     snprintf(s[5].value, sizeof s[5].value, "%zu", launch_parts(opt));
+    s[6].name = "batch_slack";
+    snprintf(s[6].value, sizeof s[6].value, "%g%%", 100 * opt->batch_slack);
     return N_SETTINGS;
 }
 

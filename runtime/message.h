@@ -56,7 +56,9 @@ enum msg_flag {
     MSG_EARLY = 128,    /* PUBLISH, SHOW, START: what all workers of the node
                            have given to the step that begins is wanted as
                            soon as it is there, as attempt EXCHANGE_EARLY */
-    MSG_CARRIES = 256   /* POOL, SCRIPT: parts of the step before count, too */
+    MSG_CARRIES = 256,  /* POOL, SCRIPT: parts of the step before count, too */
+    MSG_FIXED = 512     /* POOL: its first ranges are first parts, one for each
+                         * worker; REVOKE, RETURN: of such a part */
 };
 
 /* In the number of a part, of PART: it is one of the step before. */
@@ -91,7 +93,8 @@ struct msg {
             uint32_t index;
         } piece;
         struct {             /* POOL, TOKENS, REVOKE, RETURN */
-            uint64_t part;   /* POOL: samples of a part */
+            uint64_t part;   /* POOL: samples of a part; REVOKE, RETURN with
+                                MSG_FIXED: whose first part, local index */
             uint64_t tokens; /* samples; REVOKE: at most, UINT64_MAX: all, and
                                 no more is accepted in this step */
         } pool;
@@ -126,12 +129,13 @@ struct msg_event {
 
 /* Samples of an epoch.  A node cuts the ranges that it is given in parts, in
  * order, the last of a range being what is left of it, and numbers the parts of
- * a step from 0. */
+ * a step from 0.  With MSG_FIXED the first ranges are not cut: range i is the
+ * first part of worker i, and has tokens of its own; count 0: it has none. */
 struct msg_range {
     uint64_t first, count;
 };
 
-/* Ranges in a MSG_POOL, at most. */
+/* Ranges in a MSG_POOL, at most, and one for each worker with MSG_FIXED. */
 #define MSG_RANGES 64
 
 /* In a replay: parts that one worker computes, in this order. */

@@ -34,7 +34,8 @@ static enum dsgd_err make_transport(const struct place *p,
     size_t shares = sizeof(struct msg) + n * sizeof(struct msg_share);
     size_t bulk = shares + opt->grad_elems * sizeof(float);
     size_t close = sizeof(struct msg) + n + p->n_nodes;
-    size_t pool = sizeof(struct msg) + MSG_RANGES * sizeof(struct msg_range);
+    size_t pool =
+        sizeof(struct msg) + (MSG_RANGES + n) * sizeof(struct msg_range);
     static_assert(MSG_SCRIPTS * sizeof(struct msg_script) <=
                       MSG_RANGES * sizeof(struct msg_range),
                   "SCRIPT fits where POOL does");

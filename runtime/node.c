@@ -318,11 +318,14 @@ void node_start(struct node *n, uint64_t step, const struct msg_share *shares)
     sys_futex_ring(&n->seg->h->worker_bell);
 }
 
-void node_pool(struct node *n, uint64_t step, uint64_t part,
+void node_pool(struct node *n, uint64_t step, uint64_t part, bool fixed,
                const struct msg_range *range, uint32_t n_ranges,
                uint64_t tokens)
 {
-    struct msg m = {.kind = MSG_POOL, .count = n_ranges, .step = step};
+    struct msg m = {.kind = MSG_POOL,
+                    .flags = fixed ? MSG_FIXED : 0,
+                    .count = n_ranges,
+                    .step = step};
 
     m.u.pool.part = part;
     m.u.pool.tokens = tokens;
@@ -339,36 +342,25 @@ uint64_t node_revoke(struct node *n, uint64_t step, uint64_t most)
     return parts_revoke(&n->parts, step, most);
 }
 
+uint64_t node_withdraw(struct node *n, uint64_t step, uint32_t worker)
+{
+    return parts_withdraw(&n->parts, step, worker);
+}
+
 void node_message(struct node *n, const struct msg *m, const void *body,
                   size_t bytes)
 {
-    struct node_parts *p = &n->parts;
-    uint64_t tokens = m->u.pool.tokens;
-
-    if (m->kind == MSG_POOL || m->kind == MSG_SCRIPT) {
-        parts_pool(p, m, body, bytes);
-    } else if (m->kind == MSG_TOKENS) {
-        parts_tokens(p, m->step, tokens);
-    } else if (m->kind == MSG_REVOKE) {
-        p->returned += parts_revoke(p, m->step, tokens);
-        p->n_returns++;
-    } else if (m->kind == MSG_KNOWN && m->count == n->seg->h->n_local &&
-               bytes == m->count * sizeof(uint32_t)) {
-        parts_known(p, m->step, body);
-    }
+    parts_message(&n->parts, m, body, bytes);
 }
 
 bool node_return(const struct node *n, struct msg *m)
 {
-    *m = (struct msg){.kind = MSG_RETURN, .step = n->parts.step};
-    m->u.pool.tokens = n->parts.returned;
-    return n->parts.n_returns > 0;
+    return parts_return(&n->parts, m);
 }
 
 void node_returned(struct node *n)
 {
-    n->parts.returned = 0;
-    n->parts.n_returns--;
+    parts_returned(&n->parts);
 }
 
 bool node_parts_told(const struct node *n)

@@ -73,8 +73,9 @@ void node_start(struct node *n, uint64_t step, const struct msg_share *shares);
  * said at struct msg_range; more of the same step are added to those there are.
  * Their epoch is that of the step's shares (struct msg_share).
  *   part    in  samples
+ *   fixed   in  the first ranges are the workers' first parts (MSG_FIXED)
  *   tokens  in  samples */
-void node_pool(struct node *n, uint64_t step, uint64_t part,
+void node_pool(struct node *n, uint64_t step, uint64_t part, bool fixed,
                const struct msg_range *range, uint32_t n_ranges,
                uint64_t tokens);
 
@@ -84,6 +85,9 @@ void node_tokens(struct node *n, uint64_t step, uint64_t tokens);
 /* Take back up to `most` samples of the tokens; with UINT64_MAX all, and nothing
  * more of this step is accepted.  Returns how many. */
 uint64_t node_revoke(struct node *n, uint64_t step, uint64_t most);
+
+/* Take back a worker's first part.  Returns its samples; 0: it was accepted. */
+uint64_t node_withdraw(struct node *n, uint64_t step, uint32_t worker);
 
 /* The same, as the coordinator says it: POOL, TOKENS, REVOKE; SCRIPT, parts as
  * they were recorded, each for one worker; and KNOWN. */

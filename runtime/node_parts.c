@@ -63,32 +63,47 @@ static void cut_range(struct node_parts *p, const struct msg_range *range,
 }
 
 /* No claim succeeds from here on, and a worker that reads an entry sees that it
- * is not its own. */
+ * is not its own.  First parts are not carried. */
 static void empty_pool(struct node_parts *p, uint64_t step, bool carries)
 {
     uint32_t *before = p->open;
 
     atomic_store(&p->seg->pool->claim, 0);
+    memset(before, 0, p->fixed * sizeof *before);
     p->open = p->open_before;
     p->open_before = before;
     p->n_before = carries && step == p->step + 1 ? p->n : 0;
     p->step = step;
     p->tokens = 0;
     p->closed = false;
-    p->returned = p->n_returns = 0;
-    p->n = 0;
+    p->returned = p->n_returns = p->withdrawn = 0;
+    p->n = p->fixed = 0;
     p->n_waiting = 0;
 }
 
-/* The first of a step: until claim is of that, nothing of it is seen. */
-static void begin_pool(struct node_parts *p, const struct msg *m)
+/* First parts: of any size, and one for each worker, also of nothing. */
+static void add_fixed(struct node_parts *p, const struct msg_range *range)
 {
+    for (uint32_t i = 0; i < p->seg->h->n_local; i++)
+        add_entry(p, range[i].first, range[i].count, NULL);
+    p->fixed = p->n;
+}
+
+/* The first of a step: until claim is of that, nothing of it is seen. */
+static void begin_pool(struct node_parts *p, const struct msg *m,
+                       const void *body)
+{
+    struct seg_pool *pool = p->seg->pool;
     uint32_t kind = m->kind == MSG_SCRIPT ? SEG_POOL_OWNED : 0;
 
     empty_pool(p, m->step, (m->flags & MSG_CARRIES) != 0);
     if (p->n_before)
         kind |= SEG_POOL_CARRIES;
-    atomic_store(&p->seg->pool->kind, kind);
+    atomic_store(&pool->kind, kind);
+    if (m->kind == MSG_POOL && m->flags & MSG_FIXED &&
+        m->count >= p->seg->h->n_local)
+        add_fixed(p, body);
+    atomic_store(&pool->fixed, SEGMENT_POOL_WORD(m->step, p->fixed));
 }
 
 static void cut_script(struct node_parts *p, const struct msg_script *script)
@@ -111,8 +126,8 @@ void parts_pool(struct node_parts *p, const struct msg *m, const void *body,
         (!is_new && p->closed))
         return;
     if (is_new)
-        begin_pool(p, m);
-    for (uint32_t i = 0; i < m->count; i++) {
+        begin_pool(p, m, body);
+    for (uint32_t i = is_new ? p->fixed : 0; i < m->count; i++) {
         if (scripted)
             cut_script(p, &script[i]);
         else
@@ -120,7 +135,7 @@ void parts_pool(struct node_parts *p, const struct msg *m, const void *body,
     }
     atomic_store(&pool->limit, SEGMENT_POOL_WORD(m->step, p->n));
     if (is_new)
-        atomic_store(&pool->claim, SEGMENT_POOL_WORD(m->step, 0));
+        atomic_store(&pool->claim, SEGMENT_POOL_WORD(m->step, p->fixed));
     parts_tokens(p, m->step, m->u.pool.tokens);
     ring(p);
 }
@@ -146,7 +161,8 @@ static void accept(struct node_parts *p, const struct msg_event *offer)
     uint32_t count =
         SEGMENT_POOL_STEP(word) == p->step ? SEGMENT_POOL_INDEX(word) : 0;
 
-    p->tokens -= (uint32_t)offer->value;
+    if (offer->value >> 32 >= p->fixed)
+        p->tokens -= (uint32_t)offer->value;
     *open_samples(p, (uint32_t)(offer->value >> 32)) = 0;
     atomic_store(&worker->accepted, SEGMENT_POOL_WORD(p->step, count + 1));
 }
@@ -154,8 +170,10 @@ static void accept(struct node_parts *p, const struct msg_event *offer)
 static bool may_accept(const struct node_parts *p,
                        const struct msg_event *offer)
 {
-    return (uint32_t)offer->value <= p->tokens &&
-           *open_samples(p, (uint32_t)(offer->value >> 32));
+    uint32_t entry = (uint32_t)(offer->value >> 32);
+
+    return *open_samples(p, entry) &&
+           (entry < p->fixed || (uint32_t)offer->value <= p->tokens);
 }
 
 void parts_tokens(struct node_parts *p, uint64_t step, uint64_t tokens)
@@ -179,13 +197,28 @@ void parts_tokens(struct node_parts *p, uint64_t step, uint64_t tokens)
     p->n_waiting = left;
 }
 
+uint64_t parts_withdraw(struct node_parts *p, uint64_t step, uint32_t worker)
+{
+    if (step != p->step || worker >= p->fixed || !p->open[worker])
+        return 0;
+    uint64_t samples = p->open[worker];
+    p->open[worker] = 0;
+    atomic_store(&p->seg->parts[worker].count, 0);
+    ring(p);
+    return samples;
+}
+
 uint64_t parts_revoke(struct node_parts *p, uint64_t step, uint64_t most)
 {
     if (step != p->step)
         return 0;
     uint64_t taken = most < p->tokens ? most : p->tokens;
     p->tokens -= taken;
-    p->closed = p->closed || most == UINT64_MAX;
+    if (most < UINT64_MAX)
+        return taken;
+    p->closed = true;
+    for (uint32_t i = 0; i < p->fixed; i++)
+        taken += parts_withdraw(p, step, i);
     return taken;
 }
 
@@ -197,7 +230,8 @@ bool parts_idle(const struct node_parts *p)
 bool parts_offer(struct node_parts *p, uint32_t entry, struct msg_event *event)
 {
     if (event->step != p->step || p->closed || event->value == 0 ||
-        event->value != *open_samples(p, entry))
+        event->value != *open_samples(p, entry) ||
+        (entry < p->fixed && entry != event->worker))
         return false;
     event->value |= (uint64_t)entry << 32;
     if (may_accept(p, event)) {
@@ -248,4 +282,48 @@ void parts_forget(struct node_parts *p, uint32_t worker)
             p->waiting[left++] = p->waiting[i];
     }
     p->n_waiting = left;
+}
+
+void parts_message(struct node_parts *p, const struct msg *m, const void *body,
+                   size_t bytes)
+{
+    uint64_t tokens = m->u.pool.tokens;
+
+    if (m->kind == MSG_POOL || m->kind == MSG_SCRIPT) {
+        parts_pool(p, m, body, bytes);
+    } else if (m->kind == MSG_TOKENS) {
+        parts_tokens(p, m->step, tokens);
+    } else if (m->kind == MSG_REVOKE && m->flags & MSG_FIXED) {
+        uint32_t worker = (uint32_t)m->u.pool.part;
+        p->withdrawn_samples = parts_withdraw(p, m->step, worker);
+        p->withdrawn = m->step == p->step ? worker + 1 : 0;
+    } else if (m->kind == MSG_REVOKE) {
+        p->returned += parts_revoke(p, m->step, tokens);
+        p->n_returns++;
+    } else if (m->kind == MSG_KNOWN && m->count == p->seg->h->n_local &&
+               bytes == m->count * sizeof(uint32_t)) {
+        parts_known(p, m->step, body);
+    }
+}
+
+bool parts_return(const struct node_parts *p, struct msg *m)
+{
+    *m = (struct msg){.kind = MSG_RETURN, .step = p->step};
+    m->u.pool.tokens = p->returned;
+    if (p->withdrawn) {
+        m->flags = MSG_FIXED;
+        m->u.pool.part = p->withdrawn - 1;
+        m->u.pool.tokens = p->withdrawn_samples;
+    }
+    return p->withdrawn || p->n_returns > 0;
+}
+
+void parts_returned(struct node_parts *p)
+{
+    if (p->withdrawn) {
+        p->withdrawn = 0;
+        return;
+    }
+    p->returned = 0;
+    p->n_returns--;
 }

@@ -10,11 +10,15 @@
  * accepted, so that it has one at a time, and may be stopped or killed anywhere:
  * what was accepted is never written to.
  *
+ * A worker's first part, of any size, has tokens of its own: it never waits.  It
+ * is accepted, or it was withdrawn before; then its entry says 0 samples, and
+ * its worker goes on as if it had not offered it.
+ *
  * Where late parts are carried, a worker keeps what it had computed when the step
- * was over and offers that first in the next step, as if it had just computed
- * it; the pool says whether the coordinator has kept the samples for it.  Which
- * parts of the step before were not accepted is known here, so that none counts
- * twice. */
+ * was over, but for a first part, and offers that first in the next step, as if
+ * it had just computed it; the pool says whether the coordinator has kept the
+ * samples for it.  Which parts of the step before were not accepted is known
+ * here, so that none counts twice. */
 #ifndef DSGD_NODE_PARTS_H
 #define DSGD_NODE_PARTS_H
 
@@ -27,11 +31,16 @@
 struct node_parts {
     struct segment *seg;
     uint64_t step, tokens;
+    uint32_t fixed;     /* first parts at the front of the pool */
     bool closed;        /* nothing more of the step is accepted */
     uint64_t returned;  /* samples that REVOKE got, to be told of */
     uint32_t n_returns; /* answers to REVOKE to be given */
-    uint32_t n;         /* entries of the pool */
-    uint32_t *open;     /* [SEGMENT_PARTS + n_local] samples; 0: accepted */
+    /* Whose first part was withdrawn, plus 1, and its samples; 0: nobody's to be
+     * told of. */
+    uint32_t withdrawn;
+    uint64_t withdrawn_samples;
+    uint32_t n;     /* entries of the pool */
+    uint32_t *open; /* [SEGMENT_PARTS + n_local] samples; 0: accepted */
     uint32_t n_before, *open_before; /* the same of the step before; n_before
                                         is 0 when nothing is carried */
     /* [n_local] each: a worker is in at most one place of both. */
@@ -50,6 +59,9 @@ void parts_pool(struct node_parts *p, const struct msg *m, const void *body,
                 size_t bytes);
 void parts_tokens(struct node_parts *p, uint64_t step, uint64_t tokens);
 uint64_t parts_revoke(struct node_parts *p, uint64_t step, uint64_t most);
+/* A worker's first part is not accepted any more.  Returns its samples; 0: it
+ * was accepted, or there is none. */
+uint64_t parts_withdraw(struct node_parts *p, uint64_t step, uint32_t worker);
 
 /* All that the workers of the node can give was given, or waits for tokens. */
 bool parts_idle(const struct node_parts *p);
@@ -68,5 +80,12 @@ void parts_known(struct node_parts *p, uint64_t step, const uint32_t *deposits);
 
 /* A worker has died: what it offered and was not accepted is no more. */
 void parts_forget(struct node_parts *p, uint32_t worker);
+
+/* What the coordinator says, see node_message; and the next answer to it, which
+ * is owed until parts_returned.  False: none is. */
+void parts_message(struct node_parts *p, const struct msg *m, const void *body,
+                   size_t bytes);
+bool parts_return(const struct node_parts *p, struct msg *m);
+void parts_returned(struct node_parts *p);
 
 #endif

@@ -197,6 +197,20 @@ static enum dsgd_err read_parts(const char *name, const char *value,
     return read_whole(name, value, 1, MAX_PARTS, &opt->parts, err);
 }
 
+static enum dsgd_err read_batch_slack(const char *name, const char *value,
+                                      struct dsgd_options *opt,
+                                      struct dsgd_error *err)
+{
+    double percent;
+    if (!is_number(value, "%", &percent) || !(percent >= 0 && percent < 100))
+        return error_set(err, DSGD_E_USAGE,
+                         "%s: \"%.40s\" is not a percentage from 0%% to below "
+                         "100%%",
+                         name, value);
+    opt->batch_slack = percent / 100;
+    return DSGD_OK;
+}
+
 static enum dsgd_err read_ring(const char *name, const char *value,
                                struct dsgd_options *opt, struct dsgd_error *err)
 {
@@ -298,6 +312,8 @@ static const struct setting settings[] = {
     {"Work", DSGD_LAUNCH_DEFAULT_WORK, DSGD_WORK, DSGD_LAUNCH_WORK, read_work},
     {"Parts", DSGD_LAUNCH_DEFAULT_PARTS, DSGD_PARTS, DSGD_LAUNCH_PARTS,
      read_parts},
+    {"BatchSlack", DSGD_LAUNCH_DEFAULT_BATCH_SLACK, DSGD_BATCH_SLACK,
+     DSGD_LAUNCH_BATCH_SLACK, read_batch_slack},
     {"RingBytes", NULL, DSGD_RING_BYTES, NULL, read_ring},
     {"SpreadBytes", NULL, DSGD_SPREAD_BYTES, NULL, read_spread},
     {"HardTimeout", NULL, DSGD_HARD_TIMEOUT, NULL, read_timeout},

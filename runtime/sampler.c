@@ -216,6 +216,13 @@ size_t sampler_draw(struct sampler *s, uint64_t most, uint64_t unit,
     return n;
 }
 
+struct sample_range sampler_draw_fresh(struct sampler *s, uint64_t count)
+{
+    if (s->opt.n_samples - s->fresh < count)
+        return (struct sample_range){0};
+    return take_fresh(s, count);
+}
+
 size_t sampler_room(const struct sampler *s)
 {
     return s->capacity - (s->tail - s->head);

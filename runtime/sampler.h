@@ -62,6 +62,8 @@ uint64_t sampler_whole(const struct sampler *s, uint64_t unit);
  * Returns the number of ranges. */
 size_t sampler_draw(struct sampler *s, uint64_t most, uint64_t unit,
                     struct sample_range *range, size_t most_ranges);
+/* One range of so many samples that nobody was given yet, or none of 0. */
+struct sample_range sampler_draw_fresh(struct sampler *s, uint64_t count);
 /* So many ranges more can be taken back than there are in the queue. */
 size_t sampler_room(const struct sampler *s);
 /* Of what was drawn: a range that was not contributed; so many samples that

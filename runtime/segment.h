@@ -158,11 +158,14 @@ enum seg_pool_kind {
 
 /* A step's parts on this node.  Written by the aggregator while claim is 0; a
  * worker whose claim of an entry succeeded reads it, and it is its own if claim
- * is of the same step then. */
+ * is of the same step then.  Of the entries below `fixed` each is worker i's
+ * first part and nobody else's: it is not claimed, and a count of 0 means that
+ * there is none, or none any more. */
 struct seg_pool {
     alignas(64) _Atomic uint64_t claim; /* the next that is free */
     alignas(64) _Atomic uint64_t limit; /* how many there are */
     _Atomic uint32_t kind;              /* enum seg_pool_kind */
+    _Atomic uint64_t fixed;             /* first parts: n_local, or 0 */
 };
 
 struct seg_header {

@@ -45,13 +45,15 @@ void tokens_open(struct tokens *t, uint64_t part, uint64_t batch,
                                           .workers = workers[i]};
     t->part = part;
     t->batch = t->reserve = batch;
-    t->accepted = 0;
+    t->accepted = t->fixed = 0;
     sum_rates(t);
 }
 
 uint64_t tokens_left(const struct tokens *t, uint32_t node)
 {
-    return t->node[node].given - t->node[node].accepted;
+    const struct tokens_node *p = &t->node[node];
+
+    return p->given - p->accepted - p->fixed;
 }
 
 static bool able(const struct tokens_node *p)
@@ -98,7 +100,8 @@ uint64_t tokens_first(const struct tokens *t, uint32_t node)
         return t->reserve;
     if (!able(p))
         return 0;
-    uint64_t parts = (uint64_t)(at_once * share * (double)t->batch) / t->part;
+    uint64_t parts =
+        (uint64_t)(at_once * share * (double)(t->batch - t->fixed)) / t->part;
     uint64_t least = round_of(t, p);
     return in_parts(t, parts * t->part > least ? parts * t->part : least);
 }
@@ -141,6 +144,25 @@ void tokens_grant(struct tokens *t, uint32_t node, uint64_t tokens)
     t->node[node].given += tokens;
 }
 
+void tokens_fix(struct tokens *t, uint32_t node, uint64_t tokens)
+{
+    tokens_grant(t, node, tokens);
+    t->node[node].fixed += tokens;
+    t->fixed += tokens;
+}
+
+void tokens_first_in(struct tokens *t, uint32_t node, uint64_t samples)
+{
+    t->node[node].fixed -= samples;
+}
+
+void tokens_withdraw(struct tokens *t, uint32_t node, uint64_t tokens)
+{
+    t->node[node].fixed -= tokens;
+    t->node[node].given -= tokens;
+    t->reserve += tokens;
+}
+
 void tokens_return(struct tokens *t, uint32_t node, uint64_t tokens)
 {
     struct tokens_node *p = &t->node[node];
@@ -159,17 +181,27 @@ void tokens_accept(struct tokens *t, uint32_t node, uint64_t samples,
     t->accepted += samples;
 }
 
-uint32_t tokens_revoke(struct tokens *t, double elapsed_s, uint64_t *most)
+uint64_t tokens_lack(const struct tokens *t)
 {
     uint64_t waits = 0, coming = t->reserve;
+
+    for (uint32_t i = 0; i < t->n; i++) {
+        const struct tokens_node *p = &t->node[i];
+        uint64_t left = tokens_left(t, i);
+        waits += able(p) && p->waits > left ? p->waits - left : 0;
+        coming += p->asked + p->withdraws;
+    }
+    return waits > coming ? waits - coming : 0;
+}
+
+uint32_t tokens_revoke(struct tokens *t, double elapsed_s, uint64_t *most)
+{
     double longest_s = 0;
     uint32_t slowest = t->n;
 
     for (uint32_t i = 0; i < t->n; i++) {
         const struct tokens_node *p = &t->node[i];
         uint64_t left = tokens_left(t, i);
-        waits += able(p) && p->waits > left ? p->waits - left : 0;
-        coming += p->asked;
         double pace_of = pace(t, i, elapsed_s);
         double need_s = pace_of > 0 ? (double)left / pace_of : INFINITY;
         if (p->out || p->revoking || (able(p) && p->waits) || left < t->part ||
@@ -178,7 +210,7 @@ uint32_t tokens_revoke(struct tokens *t, double elapsed_s, uint64_t *most)
         longest_s = need_s;
         slowest = i;
     }
-    if (waits <= coming || slowest == t->n)
+    if (slowest == t->n || !tokens_lack(t))
         return t->n;
     struct tokens_node *p = &t->node[slowest];
     uint64_t parts = tokens_left(t, slowest) / t->part;
@@ -186,6 +218,31 @@ uint32_t tokens_revoke(struct tokens *t, double elapsed_s, uint64_t *most)
     p->revoking = true;
     p->asked = *most;
     return slowest;
+}
+
+uint32_t tokens_level(struct tokens *t, uint64_t *most)
+{
+    uint32_t richest = t->n;
+    uint64_t beyond = t->part - 1;
+    bool idle = false;
+
+    for (uint32_t i = 0; i < t->n; i++) {
+        const struct tokens_node *p = &t->node[i];
+        uint64_t left = tokens_left(t, i);
+        if (p->asked) /* it is under way already */
+            return t->n;
+        idle = idle || (able(p) && !left);
+        if (p->out || left <= round_of(t, p) + beyond)
+            continue;
+        beyond = left - round_of(t, p);
+        richest = i;
+    }
+    if (t->reserve || !idle || richest == t->n)
+        return t->n;
+    *most = (beyond / t->part + 1) / 2 * t->part;
+    t->node[richest].revoking = true;
+    t->node[richest].asked = *most;
+    return richest;
 }
 
 void tokens_leave(struct tokens *t, uint32_t node, uint64_t waited)
@@ -200,7 +257,8 @@ void tokens_lose(struct tokens *t, uint32_t node)
 
     t->accepted -= p->accepted;
     t->reserve += p->given;
-    p->given = p->accepted = p->waits = p->asked = 0;
+    p->given = p->accepted = p->fixed = p->waits = 0;
+    p->asked = p->withdraws = 0;
     p->revoking = false;
     p->out = true;
 }

@@ -15,20 +15,23 @@ struct tokens_node {
     /* Kept from step to step: samples a second, running mean; 0: not known. */
     double rate;
     /* Of this step. */
-    uint32_t workers;  /* that live; 0: no tokens for it */
-    bool out;          /* it is lost: nothing of it counts */
-    bool revoking;     /* it was asked for tokens and has not answered */
-    uint64_t asked;    /* … for so many */
-    uint64_t given;    /* tokens, less what came back */
-    uint64_t accepted; /* samples */
-    uint64_t waits;    /* samples offered, without tokens */
-    double last_s;     /* from the step's start to its last part */
+    uint32_t workers;   /* that live; 0: no tokens for it */
+    bool out;           /* it is lost: nothing of it counts */
+    bool revoking;      /* it was asked for tokens and has not answered */
+    uint64_t asked;     /* … for so many */
+    uint64_t withdraws; /* … and for a first part of so many */
+    uint64_t given;     /* tokens, less what came back, first parts' too */
+    uint64_t fixed;     /* … for first parts that are not in, theirs alone */
+    uint64_t accepted;  /* samples */
+    uint64_t waits;     /* samples offered, without tokens */
+    double last_s;      /* from the step's start to its last part */
 };
 
 struct tokens {
     struct tokens_node *node; /* [n] */
     uint32_t n;
     uint64_t part, batch, reserve, accepted;
+    uint64_t fixed; /* of the batch, for first parts when the step started */
     double rate, rate_one; /* of all that can be given tokens; of a worker */
 };
 
@@ -59,11 +62,24 @@ void tokens_return(struct tokens *t, uint32_t node, uint64_t tokens);
 void tokens_accept(struct tokens *t, uint32_t node, uint64_t samples,
                    double elapsed_s);
 
+/* Tokens leave the reserve for a worker's first part; it is in, or else
+ * withdrawn. */
+void tokens_fix(struct tokens *t, uint32_t node, uint64_t tokens);
+void tokens_first_in(struct tokens *t, uint32_t node, uint64_t samples);
+void tokens_withdraw(struct tokens *t, uint32_t node, uint64_t tokens);
+
+/* Samples offered beyond what is on its way to those who offer. */
+uint64_t tokens_lack(const struct tokens *t);
+
 /* Offers wait and the reserve is empty: the node that needs longest for what it
  * has gives up half of it.
  *   most  out  tokens to ask for; counts as under way until tokens_return
  * Returns the node, or n: nobody. */
 uint32_t tokens_revoke(struct tokens *t, double elapsed_s, uint64_t *most);
+
+/* The reserve is empty, and a node has used all that it had: who has most beyond
+ * a part for each of its workers gives up half of that.  As tokens_revoke. */
+uint32_t tokens_level(struct tokens *t, uint64_t *most);
 
 /* One of its workers will give no more, of which so much waited. */
 void tokens_leave(struct tokens *t, uint32_t node, uint64_t waited);
@@ -71,7 +87,7 @@ void tokens_leave(struct tokens *t, uint32_t node, uint64_t waited);
 /* The node is lost: all that it has is in reserve again. */
 void tokens_lose(struct tokens *t, uint32_t node);
 
-/* Samples that it may still give. */
+/* Samples that it may still give, first parts left out. */
 uint64_t tokens_left(const struct tokens *t, uint32_t node);
 
 /* The step is over: learn the rates. */

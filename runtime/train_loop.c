@@ -41,6 +41,7 @@ enum dsgd_err train_job_prepare(const struct train_options *opt, bool with_test,
 
     memset(job, 0, sizeof *job);
     job->opt = opt;
+    job->micro = (size_t)part;
     enum dsgd_err rc = train_data_read(opt->data, (size_t)opt->train_samples,
                                        with_test, &job->data, err);
     if (rc == DSGD_OK)
@@ -272,22 +273,27 @@ static enum dsgd_err apply_means(struct loop *l)
     }
 }
 
-/* The gradients of a part that was claimed. */
-static void compute_part(struct loop *l, uint64_t epoch,
+/* The gradients of a part that was claimed, in micro-batches.  False: it is not
+ * wanted any more. */
+static bool compute_part(struct loop *l, uint64_t epoch,
                          const struct dsgd_part *part)
 {
-    size_t capacity = train_net_capacity(l->job->net);
+    struct train_job *job = l->job;
+    uint64_t done = 0;
     double loss = 0;
 
-    memset(l->job->grad, 0, l->n * sizeof *l->job->grad);
-    for (uint64_t done = 0; done < part->n_samples;) {
+    memset(job->grad, 0, l->n * sizeof *job->grad);
+    while (done < part->n_samples) {
         uint64_t left = part->n_samples - done;
-        size_t n = left < capacity ? (size_t)left : capacity;
-        loss +=
-            compute_some(l, epoch, part->first_sample + done, n, l->job->grad);
+        size_t n = left < job->micro ? (size_t)left : job->micro;
+        loss += compute_some(l, epoch, part->first_sample + done, n, job->grad);
         done += n;
+        if (done < part->n_samples &&
+            dsgd_poll(l->d, done, part->n_samples) == DSGD_ABANDON)
+            return false;
     }
-    l->job->grad[l->n] = (float)loss;
+    job->grad[l->n] = (float)loss;
+    return true;
 }
 
 /* What this worker gets to do of a step, part by part. */
@@ -297,7 +303,8 @@ static enum dsgd_err give_parts(struct loop *l, const struct dsgd_step *step)
     enum dsgd_err rc;
 
     while ((rc = dsgd_claim(l->d, &part)) == DSGD_OK) {
-        compute_part(l, step->epoch, &part);
+        if (!compute_part(l, step->epoch, &part))
+            continue;
         rc = dsgd_deposit(l->d, l->job->grad, l->n + 1, part.n_samples);
         if (rc != DSGD_OK)
             break;

@@ -20,6 +20,7 @@ struct train_job {
     float *params, *velocity; /* [train_net_params] */
     struct train_counters counters;
     bool in_parts; /* steps are computed and given part by part */
+    size_t micro;  /* samples of a micro-batch */
     float *grad;   /* [train_net_params + 1] of a part, and its loss */
 };
 

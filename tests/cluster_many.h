@@ -43,6 +43,7 @@ many(const struct cluster_spec *base, unsigned n, const char *name,
         total->under += r.under;
         total->asked += r.asked;
         total->early += r.early;
+        total->parts += r.parts;
         total->time_s += r.time_s;
         if (fine)
             continue;

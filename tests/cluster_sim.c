@@ -105,6 +105,8 @@ static void check_mean(struct cluster *s, uint64_t step)
         s->spec->n_nodes * s->spec->per_node * s->spec->opt.batch;
     s->r->over += about.samples > nominal;
     s->r->under += about.samples < nominal && s->left >= nominal;
+    if (s->left >= nominal && about.samples < s->r->least)
+        s->r->least = about.samples;
     s->left -= about.samples < s->left ? about.samples : s->left;
     uint64_t most = about.contributors * s->spec->opt.batch;
     if (about.samples > most)
@@ -160,7 +162,7 @@ bool cluster_run(const struct cluster_spec *spec, struct cluster_result *r)
     struct cluster s = {
         .t.ops = &sim_transport_ops, .spec = spec, .r = r, .now_s = 1};
 
-    *r = (struct cluster_result){0};
+    *r = (struct cluster_result){.least = UINT64_MAX};
     s.elems = (size_t)spec->opt.n_samples + 1;
     s.left = spec->opt.n_samples;
     s.bufs = launch_slot_bufs(&spec->opt);

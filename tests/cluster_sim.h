@@ -47,6 +47,8 @@ struct cluster_result {
     uint64_t under;   /* … of less, where the epoch had them */
     double time_s;    /* virtual */
     double ideal_s;   /* … if all had worked all the time, at their speeds */
+    uint64_t least;   /* samples of a step that could have had more */
+    uint64_t parts;   /* of shared work that were accepted */
     uint64_t hash;    /* of all means and what is said of them */
 };
 

@@ -53,6 +53,7 @@ static bool make_node(struct cluster *s, uint32_t index)
     for (uint32_t w = 0; w < per; w++) {
         n->worker[w].sample_s = sample_s(s);
         n->worker[w].parts.carries = launch_keeps_parts(&s->spec->opt);
+        n->worker[w].parts.polls = s->spec->opt.polls;
         for (uint32_t b = 0; b < s->bufs; b++) {
             n->worker[w].slot[b] = index == 0 ? segment_slot(&s->seg, w, b)
                                    : n->seg   ? segment_slot(n->seg, w, b)

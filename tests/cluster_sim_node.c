@@ -207,6 +207,7 @@ static void take_parts(struct cluster *s, uint32_t index)
 
     while (node_event(node, &n->events[n->n_events])) {
         const struct msg_event *e = &n->events[n->n_events++];
+        s->r->parts += e->kind == SEG_EVENT_PART;
         n->worker[e->worker].life_s = s->now_s;
         if (s->spec->twice > 0 && rng_uniform(&s->rng) < s->spec->twice)
             n->events[n->n_events++] = *e;
@@ -219,7 +220,7 @@ static void give_back(struct cluster *s, uint32_t index)
     struct msg m;
 
     while (n->node && node_return(n->node, &m)) {
-        coordinator_returned(s->c, index, m.step, m.u.pool.tokens, s->now_s);
+        coordinator_returned(s->c, index, &m, s->now_s);
         node_returned(n->node);
     }
 }

@@ -5,20 +5,24 @@
 #ifndef DSGD_TESTS_PARTS_SIM_H
 #define DSGD_TESTS_PARTS_SIM_H
 
+#include <stdbool.h>
+
 #include "segment.h"
 
 struct parts_held {
     uint32_t entry;
     uint64_t first, count;
+    double spent_s; /* computing it */
 };
 
 struct parts_worker {
     uint64_t step;
     uint32_t offers, buf, next;
+    bool first_had, is_first, first_offered; /* as in client.h */
+    bool polls;             /* stops with a first part that was withdrawn */
     struct parts_held part; /* in hand; count 0: none */
     bool late;              /* … and to be kept */
     double end_s;           /* when it is computed */
-    double claim_s;
     /* With carries: what was offered last, if it is a part of this step, and
      * what was kept, of step kept_step. */
     bool carries;

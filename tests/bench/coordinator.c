@@ -6,7 +6,9 @@
  * single: a message for each arrival, and a decision after each; node: all
  * arrivals of a node of 40 in one message.  close: from the message that makes
  * it close the step until the mean is complete, with all nodes' sums taken in.
- * shared: with shared work, of 8 parts a worker, arrivals are those of parts. */
+ * shared: with shared work, of 8 parts a worker, arrivals are those of parts.
+ * sized: the same with first parts sized by the model; close includes sizing
+ * those of the next step. */
 #include <malloc.h>
 #include <math.h>
 #include <stdio.h>
@@ -40,11 +42,14 @@ struct bench {
     uint32_t *order; /* [n] of arrival */
     float *duration; /* [n] */
     float one;
-    bool shared;
+    bool shared, sized;
     struct pool { /* [n_nodes] in parts of one sample */
         uint64_t step, n, next, tokens, revoked;
-        bool asked;
+        uint64_t first[PER_NODE];
+        bool asked, withdraws;
+        uint32_t whose; /* first part is withdrawn */
     } * pool;
+    bool had[PER_NODE]; /* on node 0: its first part of the step */
 };
 
 static struct bench *running;
@@ -56,13 +61,30 @@ double __wrap_own_clock_s(struct own_clock *clock)
     return running->now_s;
 }
 
+static uint32_t node_of(uint32_t worker)
+{
+    return worker / PER_NODE;
+}
+
+static uint32_t on_node(const struct bench *b, uint32_t node)
+{
+    uint32_t left = b->n - node * PER_NODE;
+    return left < PER_NODE ? left : PER_NODE;
+}
+
 static void take_pool(struct pool *p, const struct msg *m,
-                      const struct msg_range *range)
+                      const struct msg_range *range, uint32_t n_local)
 {
     uint64_t tokens = m->u.pool.tokens;
+    uint32_t i = 0;
 
     if (m->step != p->step)
         *p = (struct pool){.step = m->step};
+    if (m->kind == MSG_REVOKE && m->flags & MSG_FIXED) {
+        p->whose = (uint32_t)m->u.pool.part;
+        p->withdraws = true;
+        return;
+    }
     if (m->kind == MSG_REVOKE) {
         p->revoked = tokens < p->tokens ? tokens : p->tokens;
         p->tokens -= p->revoked;
@@ -70,7 +92,12 @@ static void take_pool(struct pool *p, const struct msg *m,
         return;
     }
     p->tokens += tokens;
-    for (uint32_t i = 0; i < m->count; i++)
+    if (m->flags & MSG_FIXED) {
+        for (; i < n_local; i++)
+            p->first[i] = range[i].count;
+        p->n = p->next = n_local;
+    }
+    for (; i < m->count; i++)
         p->n += range[i].count;
 }
 
@@ -81,7 +108,7 @@ static bool control(struct transport *t, uint32_t node, const struct msg *m,
 
     (void)bytes;
     if (m->kind == MSG_POOL || m->kind == MSG_TOKENS || m->kind == MSG_REVOKE)
-        take_pool(&b->pool[node], m, body);
+        take_pool(&b->pool[node], m, body, on_node(b, node));
     if (m->kind == MSG_CLOSE) {
         b->asked[node] = true;
         b->attempt[node] = m->attempt;
@@ -120,17 +147,6 @@ static const struct transport_ops ops = {.control = control,
                                          .bulk = bulk,
                                          .release = release,
                                          .drained = always};
-
-static uint32_t node_of(uint32_t worker)
-{
-    return worker / PER_NODE;
-}
-
-static uint32_t on_node(const struct bench *b, uint32_t node)
-{
-    uint32_t left = b->n - node * PER_NODE;
-    return left < PER_NODE ? left : PER_NODE;
-}
 
 /* Node 0's sum reads the segment; the others' are there at once. */
 static void answer_sums(struct bench *b)
@@ -222,15 +238,20 @@ static uint32_t parts_here(struct bench *b, struct msg_event *e, uint32_t most)
 
     for (uint32_t l = 0; l < most; l++) {
         uint64_t word = atomic_load(&pool->claim);
+        bool fixed = SEGMENT_POOL_INDEX(atomic_load(&pool->fixed)) > l;
+        uint64_t first = fixed ? atomic_load(&b->seg.parts[l].count) : 0;
+        bool own = !b->had[l] && first;
         struct seg_event offer = {.kind = SEG_EVENT_PART,
                                   .fraction = .06f,
                                   .step = b->step,
-                                  .value = 1,
-                                  .entry = SEGMENT_POOL_INDEX(word)};
+                                  .value = own ? first : 1,
+                                  .entry = own ? l : SEGMENT_POOL_INDEX(word)};
         if (SEGMENT_POOL_STEP(word) != b->step ||
-            word >= atomic_load(&pool->limit))
+            (!own && word >= atomic_load(&pool->limit)))
             break;
-        atomic_store(&pool->claim, word + 1);
+        b->had[l] = true;
+        if (!own)
+            atomic_store(&pool->claim, word + 1);
         segment_post(&b->seg, l, &offer);
     }
     while (n < most && node_event(b->node, &e[n]))
@@ -245,6 +266,16 @@ static uint32_t parts_there(struct bench *b, uint32_t node, struct msg_event *e,
     struct pool *p = &b->pool[node];
     uint32_t n = 0;
 
+    for (uint32_t l = 0; l < on_node(b, node) && n < most; l++) {
+        if (!p->first[l])
+            continue;
+        e[n++] = (struct msg_event){.worker = l,
+                                    .kind = SEG_EVENT_PART,
+                                    .step = b->step,
+                                    .value = (uint64_t)l << 32 | p->first[l],
+                                    .duration_s = .4f};
+        p->first[l] = 0;
+    }
     for (; n < most && p->next < p->n && p->tokens; n++) {
         e[n] = (struct msg_event){.worker = n,
                                   .kind = SEG_EVENT_PART,
@@ -260,10 +291,21 @@ static void answer_revokes(struct bench *b)
 {
     for (uint32_t i = 1; i < b->n_nodes; i++) {
         struct pool *p = &b->pool[i];
+        struct msg m = {.kind = MSG_RETURN, .step = b->step};
+        if (p->withdraws) {
+            p->withdraws = false;
+            m.flags = MSG_FIXED;
+            m.u.pool.part = p->whose;
+            m.u.pool.tokens = p->first[p->whose];
+            p->first[p->whose] = 0;
+            coordinator_returned(b->c, i, &m, b->now_s);
+        }
         if (!p->asked)
             continue;
         p->asked = false;
-        coordinator_returned(b->c, i, b->step, p->revoked, b->now_s);
+        m.flags = 0;
+        m.u.pool.tokens = p->revoked;
+        coordinator_returned(b->c, i, &m, b->now_s);
     }
 }
 
@@ -275,6 +317,7 @@ static uint32_t step_shared(struct bench *b, bool single, double *arrive_s,
     uint32_t arrived = 0;
 
     b->step = node_published(b->node) + 1;
+    memset(b->had, 0, sizeof b->had);
     for (uint32_t i = 0; node_published(b->node) < b->step;
          i = (i + 1) % b->n_nodes) {
         uint32_t most = single ? 1 : on_node(b, i);
@@ -333,7 +376,10 @@ static bool make(struct bench *b, const char *cutoff, const char *model)
     uint32_t *worker_node = calloc(b->n, sizeof *worker_node);
     struct dsgd_error err = {""};
 
-    snprintf(opt.cutoff, sizeof opt.cutoff, "%s", b->shared ? "full" : cutoff);
+    snprintf(opt.cutoff, sizeof opt.cutoff, "%s",
+             b->sized    ? "dynamic"
+             : b->shared ? "full"
+                         : cutoff);
     snprintf(opt.model, sizeof opt.model, "%s", model ? model : "");
     for (uint32_t w = 0; worker_node && w < b->n; w++)
         worker_node[w] = node_of(w);
@@ -406,7 +452,8 @@ static bool bench(uint32_t n, const char *cutoff, const char *model)
 
     running = &b;
     b.n_nodes = (n + PER_NODE - 1) / PER_NODE;
-    b.shared = strcmp(cutoff, "shared") == 0;
+    b.sized = strcmp(cutoff, "sized") == 0;
+    b.shared = b.sized || strcmp(cutoff, "shared") == 0;
     b.pool = calloc(b.n_nodes, sizeof *b.pool);
     b.asked = calloc(b.n_nodes, sizeof *b.asked);
     b.attempt = calloc(b.n_nodes, sizeof *b.attempt);
@@ -431,8 +478,8 @@ static bool bench(uint32_t n, const char *cutoff, const char *model)
 
 int main(int argc, char **argv)
 {
-    static const char *const cutoff[] = {"full", "shared", "static:90%",
-                                         "order", "dynamic"};
+    static const char *const cutoff[] = {"full",  "shared",  "static:90%",
+                                         "order", "dynamic", "sized"};
     static char first[] = "2175", second[] = "10000";
     char *usual[] = {first, second, NULL}, **n = usual;
     const char *model = NULL;
@@ -449,7 +496,7 @@ int main(int argc, char **argv)
            "| close, ms | worst | single: arrivals/s | close, ms | worst |\n"
            "| --: | --: | --- | --: | --: | --: | --: | --: | --: | --: |\n");
     for (; *n; n++) {
-        for (int i = 0; i < (model ? 5 : 4); i++) {
+        for (int i = 0; i < (model ? 6 : 4); i++) {
             if (!bench((uint32_t)strtoul(*n, NULL, 10), cutoff[i], model))
                 return 1;
         }

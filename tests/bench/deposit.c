@@ -89,7 +89,7 @@ static bool measure(struct bench *b)
     struct dsgd_part part;
     struct msg_event e;
 
-    node_pool(b->node, 1, 1, &range, 1, b->parts);
+    node_pool(b->node, 1, 1, false, &range, 1, b->parts);
     node_start(b->node, 1, &share);
     if (dsgd_step_begin(b->d, &step) != DSGD_OK)
         return false;

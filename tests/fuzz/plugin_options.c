@@ -70,7 +70,8 @@ int main(int argc, char **argv)
                                         "record_dir=/var/spool/d",
                                         "late=carry",
                                         "lr_scale=sqrt",
-                                        "max_cut_share=12.5%"};
+                                        "max_cut_share=12.5%",
+                                        "batch_slack=2%"};
 
     if (argc > 1) {
         fuzz_files(argc, argv);

@@ -104,6 +104,6 @@ is "sqrt" "$(sql 'select count(*) from step
     where abs(lr_scale * lr_scale - samples / 48.0) > 1e-12')" 0
 is "settings are recorded" "$(sql "select group_concat(name || '=' || value,
     ' ') from (select * from setting order by name)")" \
-    "lr_scale=sqrt max_cut_share=100% max_cuts=0 partial=discard parts=8 work=own"
+    "batch_slack=0% lr_scale=sqrt max_cut_share=100% max_cuts=0 partial=discard parts=8 work=own"
 at_least "processes were stopped" "$(wc -l <"$dir/stops")" 20
 tap_done

@@ -116,6 +116,27 @@ is "its replay, without the co-tenant: exit code 0" $? 0
 is "its replay: the same parameters" "$(parameters)" "$first"
 adds_up "replay"
 
+# --- sized by the timing model ---
+
+noise=$(mc noise n3 2)
+start_training sized --dsgd-work=shared --dsgd-cutoff=dynamic --dsgd-parts=8 \
+    --dsgd-model="$srcdir/model/default.safetensors"
+wait "$training"
+is "sized: exit code 0" $? 0 || diag "$(tail "$shared/out")"
+mc noise stop "$noise"
+adds_up "sized"
+is "sized: every batch has its size" "$(odd_batches)" 0
+is "sized: as few steps as with own work" "$(sql 'select count(*) from step')" \
+    158
+is "sized: the decisions are recorded, for all but the first steps and the \
+ends of epochs" "$(sql "select count(*) > 130 from decision
+    where policy = 'shares' and planned_s > 0 and would_s > 0")" 1
+is "sized: the record says with what slack" \
+    "$(sql "select value from setting where name = 'batch_slack'")" 0%
+# Parts of one worker that follow each other are one row: these are more.
+at_most "sized: fewer parts than there are otherwise" \
+    "$(sql 'select count(*) from contribution')" $((158 * 8 * 6))
+
 # --- a worker that is stopped for a while, and one for good ---
 
 # The loss curve is written in pieces of some 140 steps; an epoch has 469.

@@ -77,7 +77,7 @@ show=$shared/show
 in_job srun -N4 -l --dsgd-cutoff=static:3 --dsgd-min=2 --dsgd-model=m \
     --dsgd-record=off --dsgd-late=carry --dsgd-partial=discard \
     --dsgd-lr-scale=sqrt --dsgd-max-cuts=3 --dsgd-max-cut-share=20% \
-    --dsgd-work=shared --dsgd-parts=6 "$show"
+    --dsgd-work=shared --dsgd-parts=6 --dsgd-batch-slack=2% "$show"
 see "srun: every node's task gets the cutoff" \
     '((rc == 0)) && count 4 DSGD_LAUNCH_CUTOFF=static:3'
 see "srun: and the other options" \
@@ -86,9 +86,10 @@ see "srun: and the other options" \
     count 4 DSGD_LAUNCH_LATE=carry && count 4 DSGD_LAUNCH_PARTIAL=discard &&
     count 4 DSGD_LAUNCH_LR_SCALE=sqrt && count 4 DSGD_LAUNCH_MAX_CUTS=3 &&
     count 4 DSGD_LAUNCH_MAX_CUT_SHARE=20% &&
-    count 4 DSGD_LAUNCH_WORK=shared && count 4 DSGD_LAUNCH_PARTS=6'
+    count 4 DSGD_LAUNCH_WORK=shared && count 4 DSGD_LAUNCH_PARTS=6 &&
+    count 4 DSGD_LAUNCH_BATCH_SLACK=2%'
 see "srun: and telemetry, and nothing else" \
-    'count 4 "DSGD_LAUNCH_TELEMETRY=1;" && count 52 DSGD'
+    'count 4 "DSGD_LAUNCH_TELEMETRY=1;" && count 56 DSGD'
 in_job srun -N1 "$show"
 see "srun without the option: nothing" 'has SLURM_PROCID && lacks DSGD'
 in_job env DSGD_CUTOFF=order DSGD_RULE=x srun -N1 "$show"
@@ -118,14 +119,16 @@ see "#SBATCH --dsgd-cutoff=static:200% fails and says why" \
     '((rc == 255)) && has "\"static:200%\": the percentage must be"'
 for bad in --dsgd-cutoff=static:0 --dsgd-min=-1 --dsgd-model= --dsgd-record= \
     --dsgd-late=never --dsgd-max-cut-share=0% \
-    --dsgd-work=both --dsgd-parts=0; do
+    --dsgd-work=both --dsgd-parts=0 \
+    --dsgd-batch-slack=100%; do
     in_job srun -N1 "$bad" true
     see "srun $bad fails and says why" \
         '((rc == 255)) && has "srun: error: ${bad%%=*}: \"${bad#*=}\""'
 done
 in_job srun --help
 for option in cutoff=MODE min=N model=FILE 'record=DIR|off' late=MODE \
-    partial=MODE lr-scale=MODE max-cuts=N max-cut-share=P% work=MODE parts=N; do
+    partial=MODE lr-scale=MODE max-cuts=N max-cut-share=P% work=MODE parts=N \
+    batch-slack=P%; do
     see "srun --help knows --dsgd-$option" 'has "--dsgd-$option "'
 done
 

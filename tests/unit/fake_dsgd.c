@@ -70,8 +70,12 @@ enum dsgd_err dsgd_step_begin(struct dsgd *d, struct dsgd_step *step)
 
 enum dsgd_err dsgd_poll(struct dsgd *d, uint64_t done, uint64_t total)
 {
-    d->seen.wrong_order += !d->in_step || done >= total || total != d->share;
+    uint64_t all = d->claimed ? d->claimed : d->share;
+
+    d->seen.wrong_order += !d->in_step || done >= total || total != all;
     d->seen.polls++;
+    if (d->claimed) /* dsgd_deposit says so */
+        return DSGD_GO_ON;
     if (!hits(d->plan.abandon_every, d->step))
         return DSGD_GO_ON;
     d->seen.abandoned++;

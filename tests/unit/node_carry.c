@@ -275,9 +275,62 @@ static void test_script(void)
     end();
 }
 
+/* First parts of a step that has tokens for so much else, withdrawn from
+ * worker 0. */
+static void start_first(uint64_t step, uint64_t tokens)
+{
+    static const struct msg_share share[WORKERS];
+    const struct msg_range range[] = {{2000, 9}, {2009, 7}, {2020, 20}};
+    struct msg m = {.kind = MSG_POOL,
+                    .flags = MSG_CARRIES | MSG_FIXED,
+                    .count = 3,
+                    .step = step};
+    struct dsgd_step s;
+
+    m.u.pool.part = PART;
+    m.u.pool.tokens = tokens;
+    node_start(node, step, share);
+    node_message(node, &m, range, sizeof range);
+    for (uint32_t w = 0; w < WORKERS; w++)
+        dsgd_step_begin(d[w], &s);
+    memset(mask, 0, sizeof mask);
+    n_parts = n_carried = n_kept = n_waiting = 0;
+    accepted = 0;
+    hear();
+}
+
+/* A first part comes after what was kept, and leaves that when it is
+ * withdrawn; it is not kept itself. */
+static void test_first(void)
+{
+    begin(DSGD_LATE_CARRY, "dynamic");
+    be_late();
+    start_first(2, 3 * PART);
+    ok(claims(0, 2000) && n_carried == 2, "a first part, after late ones");
+    ok(deposit(0) == DSGD_OK, "it is offered");
+    is_int((long)node_withdraw(node, 2, 0), 9, "and withdrawn before");
+    hear();
+    ok(claims(0, 2020) && deposit(0) == DSGD_OK, "another part is");
+    hear();
+    is_int((long)accepted, 3 * PART, "what was accepted");
+    ok(claims(1, 2009), "the other's first part");
+    ok(dsgd_poll(d[1], 1, 2) == DSGD_GO_ON, "is wanted");
+    ok(claims(0, 2025) && dsgd_poll(d[0], 1, 2) == DSGD_GO_ON, "as is another");
+    publish(2);
+    ok(dsgd_poll(d[1], 1, 2) == DSGD_ABANDON, "not once the step is over");
+    ok(dsgd_poll(d[0], 1, 2) == DSGD_GO_ON, "but what is carried");
+    is_int(deposit(1), DSGD_ABANDON, "the first part is too late");
+    is_int(deposit(0), DSGD_ABANDON, "so is the other");
+    take(0);
+    take(1);
+    ok(!d[1]->work.carry.n && d[0]->work.carry.n == 1, "which alone is kept");
+    end();
+}
+
 int main(void)
 {
     test_carried();
+    test_first();
     test_unwanted();
     test_script();
     return done();

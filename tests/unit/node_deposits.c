@@ -197,12 +197,15 @@ static void test_step(void)
     is_int(claim(0), DSGD_ABANDON, "and nothing is left");
     ok(gives(1) && hear(SEG_EVENT_DEPOSIT) == 1 && claim(1) == DSGD_OK,
        "another worker gives a part, and computes its next");
+    ok(claim(2) == DSGD_OK && dsgd_poll(c.d[2], 1, 2) == DSGD_GO_ON,
+       "a third computes its first");
     ok(publish(), "14 samples are in the mean");
     ok(deposit(1) == DSGD_ABANDON && hear(SEG_EVENT_COMMIT) == 1 &&
            c.last[1].value == 0 && fabsf(c.last[1].fraction - .8f) < 1e-6f,
        "it learns that the step is over, and tells of 8 samples' time");
-    ok(claim(2) == DSGD_ABANDON && hear(SEG_EVENT_COMMIT) == 1 &&
-           c.last[2].value == 0 && c.last[2].fraction == 0,
+    ok(dsgd_poll(c.d[2], 1, 2) == DSGD_ABANDON && claim(2) == DSGD_ABANDON &&
+           hear(SEG_EVENT_COMMIT) == 1 && c.last[2].value == 0 &&
+           c.last[2].fraction == 0,
        "and so does who has given nothing");
     ok(takes(0) && takes(1) && takes(2), "all go on");
     start(2, 0);

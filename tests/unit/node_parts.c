@@ -154,7 +154,7 @@ static void test_step(void)
     const struct msg_range range[] = {{10, 10}, {100, 5}};
 
     begin(DSGD_WORK_SHARED);
-    node_pool(c.node, 1, 4, range, 2, 15);
+    node_pool(c.node, 1, 4, false, range, 2, 15);
     start(1, 0);
     ok(all_begin(1), "a step begins");
     ok(claims(0, 10, 4) && claims(1, 14, 4) && claims(2, 18, 2) &&
@@ -174,7 +174,7 @@ static void test_step(void)
     ok(claim(0) == DSGD_ABANDON && claim(1) == DSGD_ABANDON &&
            claim(2) == DSGD_ABANDON && claim(3) == DSGD_ABANDON && all_take(1),
        "the step is over");
-    node_pool(c.node, 2, 4, range, 1, 10);
+    node_pool(c.node, 2, 4, false, range, 1, 10);
     start(2, 0);
     ok(all_begin(2) && claims(3, 10, 4) && deposit(3) == DSGD_OK &&
            hear(SEG_EVENT_PART) == 1 && publish(2) == 4,
@@ -196,7 +196,7 @@ static void test_tokens(void)
     pthread_t thread;
 
     begin(DSGD_WORK_SHARED);
-    node_pool(c.node, 1, 4, &range, 1, 6);
+    node_pool(c.node, 1, 4, false, &range, 1, 6);
     start(1, 0);
     ok(all_begin(1) && claims(0, 0, 4) && claims(1, 4, 4) && claims(2, 8, 4) &&
            claims(3, 12, 4),
@@ -225,7 +225,7 @@ static void test_tokens(void)
     ok(hear(SEG_EVENT_WAITS) == 1, "and waits, whatever other steps have");
     node_tokens(c.node, 1, 4);
     ok(hear(SEG_EVENT_PART) == 1 && c.accepted == 12, "until it is accepted");
-    node_pool(c.node, 1, 4, &more, 1, 9);
+    node_pool(c.node, 1, 4, false, &more, 1, 9);
     ok(claims(0, 50, 4) && deposit(0) == DSGD_OK && hear(SEG_EVENT_PART) == 1,
        "a step gets more to do");
     is_int((long long)node_revoke(c.node, 1, 3), 3, "some is taken back");
@@ -279,24 +279,72 @@ static void test_messages(void)
     end();
 }
 
+/* First parts have tokens of their own; one that was withdrawn is not accepted,
+ * whether it was offered or not, and its worker goes on as if it had had none. */
+static void test_first(void)
+{
+    const struct msg_range range[] = {
+        {0, 9}, {10, 7}, {20, 8}, {30, 0}, {40, 6}};
+    const uint64_t back[] = {0, 7, 8};
+    struct msg m = {
+        .kind = MSG_POOL, .flags = MSG_FIXED, .count = 5, .step = 1};
+
+    begin(DSGD_WORK_SHARED);
+    m.u.pool.part = 2;
+    node_message(c.node, &m, range, sizeof range);
+    start(1, 0);
+    ok(all_begin(1) && claims(0, 0, 9) && claims(2, 20, 8) && claims(1, 10, 7),
+       "each worker's first part is whole");
+    ok(claims(3, 40, 2), "who has none claims of what is for all");
+    ok(deposit(0) == DSGD_OK && hear(SEG_EVENT_PART) == 1 && c.accepted == 9,
+       "it needs no other tokens");
+    ok(dsgd_poll(c.d[1], 1, 7) == DSGD_GO_ON, "it is wanted");
+    ok(deposit(2) == DSGD_OK, "another is offered");
+    m = (struct msg){.kind = MSG_REVOKE, .flags = MSG_FIXED, .step = 1};
+    for (uint32_t w = 0; w < 3; w++) {
+        m.u.pool.part = w;
+        node_message(c.node, &m, NULL, 0);
+        ok(node_return(c.node, &m) && m.flags == MSG_FIXED &&
+               m.u.pool.part == w && m.u.pool.tokens == back[w],
+           "worker %u's is withdrawn: %u samples", w,
+           (unsigned)m.u.pool.tokens);
+        node_returned(c.node);
+        m = (struct msg){.kind = MSG_REVOKE, .flags = MSG_FIXED, .step = 1};
+    }
+    ok(!node_return(c.node, &m), "each is answered once");
+    ok(hear(SEG_EVENT_PART) == 0, "the offer is refused");
+    ok(dsgd_poll(c.d[1], 1, 7) == DSGD_ABANDON && claims(1, 42, 2) &&
+           dsgd_poll(c.d[1], 1, 2) == DSGD_GO_ON,
+       "a worker that looks goes on with another part");
+    ok(claims(2, 44, 2), "as does the one that was refused");
+    node_tokens(c.node, 1, 6);
+    ok(deposit(1) == DSGD_OK && deposit(2) == DSGD_OK &&
+           deposit(3) == DSGD_OK && hear(SEG_EVENT_PART) == 3 &&
+           c.accepted == 15,
+       "what they offer then is accepted");
+    near(publish(1), 15, 1e-6, "the sum holds that alone");
+    ok(claim(0) == DSGD_ABANDON, "the step is over");
+    end();
+}
+
 /* The next step's pool comes before this step's mean. */
 static void test_early(void)
 {
     const struct msg_range range = {0, 30};
 
     begin(DSGD_WORK_SHARED);
-    node_pool(c.node, 1, 5, &range, 1, 5);
+    node_pool(c.node, 1, 5, false, &range, 1, 5);
     start(1, 0);
     ok(all_begin(1) && claims(0, 0, 5) && claims(1, 5, 5) && claims(2, 10, 5) &&
            deposit(0) == DSGD_OK && deposit(1) == DSGD_OK &&
            hear(SEG_EVENT_PART) == 1,
        "a step with an offer that waits");
-    node_pool(c.node, 2, 6, &range, 1, 30);
+    node_pool(c.node, 2, 6, false, &range, 1, 30);
     ok(hear(SEG_EVENT_PART) == 0, "which the next step's tokens are not for");
     ok(deposit(2) == DSGD_ABANDON && claim(0) == DSGD_ABANDON &&
            claim(1) == DSGD_ABANDON && claim(3) == DSGD_ABANDON,
        "workers see that it is over");
-    node_pool(c.node, 1, 5, &range, 1, 30);
+    node_pool(c.node, 1, 5, false, &range, 1, 30);
     node_tokens(c.node, 1, 30);
     ok(publish(1) == 5 && all_take(1), "nothing joins it");
     start(2, 0);
@@ -312,7 +360,7 @@ static void test_died(void)
     const struct msg_range range = {0, 20};
 
     begin(DSGD_WORK_SHARED);
-    node_pool(c.node, 1, 5, &range, 1, 5);
+    node_pool(c.node, 1, 5, false, &range, 1, 5);
     start(1, 0);
     ok(all_begin(1) && claims(0, 0, 5) && deposit(0) == DSGD_OK &&
            hear(SEG_EVENT_PART) == 1 && claims(0, 5, 5) &&
@@ -351,7 +399,7 @@ static void test_errors(void)
     begin(DSGD_WORK_SHARED);
     is_int(dsgd_claim(c.d[0], &part), DSGD_E_STATE, "no step, no part");
     has_str(dsgd_error_text(c.d[0]), "no step was begun", "and why");
-    node_pool(c.node, 1, 5, &range, 1, 5);
+    node_pool(c.node, 1, 5, false, &range, 1, 5);
     start(1, 0);
     ok(all_begin(1), "a step");
     is_int(dsgd_deposit(c.d[0], grad, FLOATS, 5), DSGD_E_STATE, "not claimed");
@@ -482,7 +530,7 @@ static void test_storm(void)
     for (uint64_t step = 1; step <= STEPS; step++) {
         struct msg_range range = {step * 7, BATCH + WORKERS * PART};
         start(step, 0);
-        node_pool(c.node, step, PART, &range, 1, 0);
+        node_pool(c.node, step, PART, false, &range, 1, 0);
         good = fill(step, PART, BATCH, want, &seed) && good;
         float *sum = node_sum(c.node, c.mask, 1);
         for (uint32_t i = 0; i < FLOATS; i++)
@@ -505,6 +553,7 @@ int main(void)
     test_step();
     test_tokens();
     test_messages();
+    test_first();
     test_early();
     test_died();
     test_errors();

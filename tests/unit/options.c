@@ -29,6 +29,7 @@ static void clear(void)
     unsetenv(DSGD_WORK);
     unsetenv(DSGD_LAUNCH_WORK);
     unsetenv(DSGD_PARTS);
+    unsetenv(DSGD_BATCH_SLACK);
     unsetenv(DSGD_LAUNCH_DEFAULT_MAX_CUT_SHARE);
     unsetenv(DSGD_RING_BYTES);
     unsetenv(DSGD_SPREAD_BYTES);
@@ -72,7 +73,7 @@ static void precedence(void)
     is_int(opt.late, DSGD_LATE_REQUEUE, "late samples are requeued");
     is_int(opt.partial, DSGD_PARTIAL_AUTO, "as are parts, for that");
     conf("Late=carry\nPartial=discard\nLrScale=sqrt\nMaxCuts=3\n"
-         "MaxCutShare=20%\nWork=shared\nParts=5\n");
+         "MaxCutShare=20%\nWork=shared\nParts=5\nBatchSlack=2%\n");
     is_int((long long)opt.parts, 0, "the usual parts");
     dsgd_options_init(&opt, NULL);
     is_int(opt.late, DSGD_LATE_CARRY, "Late");
@@ -82,6 +83,7 @@ static void precedence(void)
     near(opt.max_cut_share, .2, 1e-12, "MaxCutShare");
     is_int(opt.work, DSGD_WORK_SHARED, "Work");
     is_int((long long)opt.parts, 5, "Parts");
+    near(opt.batch_slack, .02, 1e-12, "BatchSlack");
     setenv(DSGD_LATE, "drop", 1);
     dsgd_options_init(&opt, NULL);
     is_int(opt.late, DSGD_LATE_DROP, "DSGD_LATE over dsgd.conf");
@@ -159,6 +161,9 @@ static void bad(void)
     refused(DSGD_PARTS, "0", "\"0\" is not a whole number from 1 to 65536");
     refused(DSGD_PARTS, "65537", "not a whole number from 1 to 65536");
     refused(DSGD_CHECKPOINT_KEEP, "0", "not a whole number from 1");
+    refused(DSGD_LAUNCH_BATCH_SLACK, "100%",
+            "--dsgd-batch-slack: \"100%\" is not a percentage from 0%");
+    refused(DSGD_BATCH_SLACK, "nan%", "not a percentage");
     refused(DSGD_RING_BYTES, "64M", "DSGD_RING_BYTES: \"64M\"");
     refused(DSGD_AGGREGATOR, "process", "is none of thread|dedicated");
     refused(DSGD_HARD_TIMEOUT, "nan", "not a number of seconds");

@@ -46,7 +46,7 @@ static void test_plugin(void *so)
     if (ok(init != NULL, "slurm_spank_init")) {
         mock_reset(S_CTX_REMOTE);
         is_int(init(NULL, 0, NULL), 0, "slurm_spank_init runs");
-        is_int(mock.n_options, 11, "and registers the options");
+        is_int(mock.n_options, 12, "and registers the options");
     }
 }
 

@@ -130,6 +130,11 @@ static void test_others(void)
     check(OPTION_PARTS, "8", true);
     check(OPTION_PARTS, "0", false);
     check(OPTION_PARTS, "65537", false);
+    check(OPTION_BATCH_SLACK, "0%", true);
+    check(OPTION_BATCH_SLACK, "2.5%", true);
+    check(OPTION_BATCH_SLACK, "100%", false);
+    check(OPTION_BATCH_SLACK, "nan%", false);
+    check(OPTION_BATCH_SLACK, "2", false);
     check(OPTION_MAX_CUT_SHARE, "12.5%", true);
     check(OPTION_MAX_CUT_SHARE, "0%", false);
     check(OPTION_MAX_CUT_SHARE, "101%", false);

@@ -49,7 +49,7 @@ static void test_contexts(void)
            "nothing is done in context %d", none[i]);
         mock_reset(some[i]);
         slurm_spank_init(NULL, 0, NULL);
-        is_int(mock.n_options, 11, "all options are registered");
+        is_int(mock.n_options, 12, "all options are registered");
         ok(!mock.n_lines, "and nothing is said");
     }
     mock_reset(S_CTX_LOCAL);

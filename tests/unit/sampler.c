@@ -299,6 +299,8 @@ static void undrawn(void)
     is_int((long long)sampler_draw(s, 100, 4, r, 8), 1, "which can be drawn");
     is_int((long long)r[0].count, 4, "are");
     is_int((long long)sampler_draw(s, 100, 4, r, 8), 0, "and no more");
+    is_int((long long)sampler_draw_fresh(s, 100).count, 0,
+           "nor as many in one range that nobody had");
     is_int((long long)sampler_draw(s, 100, 1, r, 8), 1, "but one by one");
     ok(r[0].first == 54 && r[0].count == 3, "the rest");
     sampler_destroy(s);

@@ -309,6 +309,57 @@ static void alone(void)
     shares_free(s);
 }
 
+/* A stopped worker is expected for longer and longer, one with a known rate for
+ * what is left; a late start is no lateness. */
+static void expected(void)
+{
+    const double x[] = {1, 1, 1, 1};
+    struct shares *s = create(4, 2, 8, 0);
+    size_t k[4];
+
+    shares_begin(s, expect(4, x, 0, 1), ready);
+    for (size_t j = 0; j < 4; j++)
+        k[j] = shares_claim(s, j, 0);
+    double all = (double)k[0] / 8;
+    near(shares_left_s(s, 0, 0), all, .1 * all, "as long as its claim");
+    shares_began(s, 1, .3);
+    near(shares_left_s(s, 1, .3), (double)k[1] / 8, .1 * all,
+         "from its own start");
+    near(shares_rate(s, 0), 24, 1.5, "the three others do 24 units a second");
+    double in_s = (double)k[2] / 8;
+    shares_deposit(s, 2, in_s);
+    shares_take(s, 2, 1, in_s);
+    near(shares_left_s(s, 2, in_s + .1), .025, 1e-6, "one unit at its rate");
+    near(shares_left_s(s, 2, in_s + .2), .075, 1e-6, "overdue, as long again");
+    double left[3];
+    for (int i = 0; i < 3; i++)
+        left[i] = shares_left_s(s, 0, 2 * (i + 1));
+    ok(left[0] < left[1] && left[1] < left[2] && left[2] > 4,
+       "a stopped one is expected in %.1f, %.1f, %.1f s", left[0], left[1],
+       left[2]);
+    shares_free(s);
+}
+
+/* With a high throughput elsewhere the last units are not worth the wait. */
+static void stops(void)
+{
+    const double x[] = {1, 1, 1, 1};
+    struct shares *s = create(4, 2, 8, 0);
+
+    shares_batch(s, 28);
+    shares_begin(s, expect(4, x, 0, 1), ready);
+    for (size_t j = 0; j < 4; j++)
+        shares_take(s, j, 8, 0);
+    for (size_t j = 0; j < 3; j++)
+        shares_deposit(s, j, 1);
+    is_int((long long)shares_missing(s), 4, "of a batch of 28 units");
+    shares_plan(s, 1.01);
+    ok(!shares_stop(s, 1.01, 1), "worth waiting for, at a unit a second");
+    ok(shares_stop(s, 1.01, 1e3), "not at a thousand");
+    ok(!shares_stop(s, 1.01, NAN), "nothing is known: wait");
+    shares_free(s);
+}
+
 static void refused(void)
 {
     static const uint32_t node[1];
@@ -341,6 +392,8 @@ int main(void)
     unpredicted();
     random_steps();
     alone();
+    expected();
+    stops();
     refused();
     return done();
 }
