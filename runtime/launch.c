@@ -223,11 +223,13 @@ enum dsgd_err launch_model(const struct dsgd_options *opt,
     if (spec->mode != CUTOFF_DYNAMIC && spec->mode != CUTOFF_DRY)
         return DSGD_OK;
     if (path != opt->model && access(path, R_OK) != 0)
-        return error_set(err, DSGD_E_NOMODEL,
-                         "--dsgd-cutoff: %s needs a timing model and none is "
-                         "installed at %s; give one with --dsgd-model, or use "
-                         "full, static:K or order",
-                         opt->cutoff, path);
+        return error_set(
+            err, DSGD_E_NOMODEL,
+            "--dsgd-cutoff: %s needs a timing model and none is "
+            "installed at %s; give one with --dsgd-model, or use "
+            "%s",
+            opt->cutoff, path,
+            opt->work == DSGD_WORK_SHARED ? "full" : "full, static:K or order");
     return timing_model_load(path, m, err);
 }
 
