@@ -140,16 +140,23 @@ void parts_pool(struct node_parts *p, const struct msg *m, const void *body,
     ring(p);
 }
 
-/* What a part that was offered has left to give: its samples, or 0. */
-static uint32_t *open_samples(const struct node_parts *p, uint32_t entry)
+/* Where it stands what a part that was offered has left to give: its samples, or
+ * 0 once they were accepted.  NULL: there is no such part. */
+static uint32_t *find_open(const struct node_parts *p, uint32_t entry)
 {
-    static uint32_t none;
     bool carried = (entry & MSG_CARRIED_PART) != 0;
     uint32_t index = entry & ~MSG_CARRIED_PART;
 
     if (index >= (carried ? p->n_before : p->n))
-        return &none;
+        return NULL;
     return carried ? &p->open_before[index] : &p->open[index];
+}
+
+static uint32_t open_samples(const struct node_parts *p, uint32_t entry)
+{
+    const uint32_t *open = find_open(p, entry);
+
+    return open ? *open : 0;
 }
 
 /* The worker may make its next offer.  An offer that is told of as accepted was
@@ -163,7 +170,7 @@ static void accept(struct node_parts *p, const struct msg_event *offer)
 
     if (offer->value >> 32 >= p->fixed)
         p->tokens -= (uint32_t)offer->value;
-    *open_samples(p, (uint32_t)(offer->value >> 32)) = 0;
+    *find_open(p, (uint32_t)(offer->value >> 32)) = 0;
     atomic_store(&worker->accepted, SEGMENT_POOL_WORD(p->step, count + 1));
 }
 
@@ -172,7 +179,7 @@ static bool may_accept(const struct node_parts *p,
 {
     uint32_t entry = (uint32_t)(offer->value >> 32);
 
-    return *open_samples(p, entry) &&
+    return open_samples(p, entry) &&
            (entry < p->fixed || (uint32_t)offer->value <= p->tokens);
 }
 
@@ -230,7 +237,7 @@ bool parts_idle(const struct node_parts *p)
 bool parts_offer(struct node_parts *p, uint32_t entry, struct msg_event *event)
 {
     if (event->step != p->step || p->closed || event->value == 0 ||
-        event->value != *open_samples(p, entry) ||
+        event->value != open_samples(p, entry) ||
         (entry < p->fixed && entry != event->worker))
         return false;
     event->value |= (uint64_t)entry << 32;

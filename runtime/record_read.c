@@ -326,37 +326,46 @@ static enum dsgd_err for_each(struct record_read *r, const char *sql,
     return rc;
 }
 
-/* A column that records of earlier versions do not have. */
-static enum dsgd_err read_resumed(struct record_read *r, struct dsgd_error *err)
+/* What records of earlier versions do not have: 0 in these. */
+static enum dsgd_err read_later(struct record_read *r, const char *has_it,
+                                const char *sql, int64_t *n,
+                                struct dsgd_error *err)
 {
-    int64_t has = 0, step = 0;
-    int s = get_number(r->sqlite,
-                       "SELECT count(*) FROM pragma_table_info('job')"
-                       " WHERE name = 'resumed_step'",
-                       &has);
+    int64_t has = 0;
+    int s = get_number(r->sqlite, has_it, &has);
 
+    *n = 0;
     if (s == SQLITE_OK && has)
-        s = get_number(r->sqlite, "SELECT resumed_step FROM job", &step);
-    r->facts.resumed_step = (uint64_t)step;
+        s = get_number(r->sqlite, sql, n);
     return s == SQLITE_OK ? DSGD_OK : record_sqlite_error(r, s, err);
 }
 
-/* Records of earlier versions have no settings. */
+static enum dsgd_err read_resumed(struct record_read *r, struct dsgd_error *err)
+{
+    int64_t step;
+    enum dsgd_err rc =
+        read_later(r,
+                   "SELECT count(*) FROM pragma_table_info('job')"
+                   " WHERE name = 'resumed_step'",
+                   "SELECT resumed_step FROM job", &step, err);
+
+    r->facts.resumed_step = (uint64_t)step;
+    return rc;
+}
+
 static enum dsgd_err read_work(struct record_read *r, struct dsgd_error *err)
 {
-    int64_t has = 0, shared = 0;
-    int s = get_number(r->sqlite,
-                       "SELECT count(*) FROM pragma_table_info('setting')"
-                       " WHERE name = 'value'",
-                       &has);
+    int64_t shared;
+    enum dsgd_err rc =
+        read_later(r,
+                   "SELECT count(*) FROM pragma_table_info('setting')"
+                   " WHERE name = 'value'",
+                   "SELECT count(*) FROM setting"
+                   " WHERE name = 'work' AND value = 'shared'",
+                   &shared, err);
 
-    if (s == SQLITE_OK && has)
-        s = get_number(r->sqlite,
-                       "SELECT count(*) FROM setting"
-                       " WHERE name = 'work' AND value = 'shared'",
-                       &shared);
     r->facts.shared = shared > 0;
-    return s == SQLITE_OK ? DSGD_OK : record_sqlite_error(r, s, err);
+    return rc;
 }
 
 static enum dsgd_err read_facts(struct record_read *r, struct dsgd_error *err)

@@ -31,4 +31,15 @@ static void scratch_dir(char *dir)
     exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
 }
 
+/* Two at a time.  Returns the path of a file in the folder. */
+static inline const char *scratch_path(const char *dir, const char *name)
+{
+    static char path[2][96];
+    static int i;
+
+    i = !i;
+    snprintf(path[i], sizeof path[i], "%s/%s", dir, name);
+    return path[i];
+}
+
 #endif

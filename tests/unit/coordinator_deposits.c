@@ -12,16 +12,6 @@ enum { SEEDS = 25 };
 static char dir[] = "/tmp/dsgd-deposits-XXXXXX";
 static struct timing_model *model;
 
-static const char *in_dir(const char *name)
-{
-    static char path[2][96];
-    static int i;
-
-    i = !i;
-    snprintf(path[i], sizeof path[i], "%s/%s", dir, name);
-    return path[i];
-}
-
 static struct cluster_spec ordinary(void)
 {
     struct cluster_spec spec = {.n_nodes = 4,
@@ -70,7 +60,7 @@ static bool again(const struct cluster_spec *first, struct cluster_result *r)
     spec.opt.warn = count_warning;
     spec.opt.warn_context = &warnings;
     snprintf(spec.opt.cutoff, sizeof spec.opt.cutoff, "replay:%s",
-             in_dir("a.dsgd"));
+             scratch_path(dir, "a.dsgd"));
     return cluster_run(&spec, r) && r->ended && !warnings;
 }
 
@@ -95,11 +85,11 @@ static double seeds(const struct cluster_spec *base, const char *name)
 
     for (spec.seed = 1; spec.seed <= many_seeds(SEEDS); spec.seed++) {
         bool replay = spec.seed <= replays;
-        spec.record = replay ? in_dir("a.dsgd") : NULL;
+        spec.record = replay ? scratch_path(dir, "a.dsgd") : NULL;
         bool good = cluster_run(&spec, &r) && is_right(&spec, &r);
         bool same = !good || !replay ||
                     (again(&spec, &second) && second.hash == r.hash);
-        unlink(in_dir("a.dsgd"));
+        unlink(scratch_path(dir, "a.dsgd"));
         steps += r.steps;
         lacking += r.lacking;
         time_s += r.time_s;

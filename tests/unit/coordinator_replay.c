@@ -7,16 +7,6 @@
 
 static char dir[] = "/tmp/dsgd-replay-XXXXXX";
 
-static const char *in_dir(const char *name)
-{
-    static char path[2][96];
-    static int i;
-
-    i = !i;
-    snprintf(path[i], sizeof path[i], "%s/%s", dir, name);
-    return path[i];
-}
-
 static void count(void *context, const char *text)
 {
     printf("# %s\n", text);
@@ -49,13 +39,13 @@ static bool again(const struct cluster_spec *first, const char *from,
 
     spec.seed += 1000;
     spec.less = 0; /* its workers give what they are told to */
-    spec.record = in_dir(to);
+    spec.record = scratch_path(dir, to);
     spec.opt.late = DSGD_LATE_REQUEUE;
     spec.opt.partial = DSGD_PARTIAL_AUTO;
     spec.opt.warn = count;
     spec.opt.warn_context = &warnings;
     snprintf(spec.opt.cutoff, sizeof spec.opt.cutoff, "replay:%s",
-             in_dir(from));
+             scratch_path(dir, from));
     return cluster_run(&spec, r) && r->ended && !warnings;
 }
 
@@ -81,15 +71,15 @@ static void replays(const struct cluster_spec *base, const char *name)
     uint64_t carried = 0, steps = 0, empty = 0;
 
     for (spec.seed = 1; spec.seed <= many_seeds(10); spec.seed++) {
-        spec.record = in_dir("a.dsgd");
+        spec.record = scratch_path(dir, "a.dsgd");
         bool good = cluster_run(&spec, &first) && first.ended &&
                     again(&spec, "a.dsgd", "b.dsgd", &second) &&
                     again(&spec, "b.dsgd", "c.dsgd", &third);
         if (spec.opt.work == DSGD_WORK_SHARED)
             first.carried = carried_in(spec.record);
-        unlink(in_dir("a.dsgd"));
-        unlink(in_dir("b.dsgd"));
-        unlink(in_dir("c.dsgd"));
+        unlink(scratch_path(dir, "a.dsgd"));
+        unlink(scratch_path(dir, "b.dsgd"));
+        unlink(scratch_path(dir, "c.dsgd"));
         if (!good || first.steps != second.steps || first.hash != second.hash ||
             first.hash != third.hash) {
             ok(false, "%s: seed %llu: %llu and %llu steps", name,
@@ -145,7 +135,7 @@ static void deaths(void)
     spec.limit_s = 60;
     spec.less = spec.stop_s = spec.freeze_s = 0;
     spec.seed = 1;
-    spec.record = in_dir("a.dsgd");
+    spec.record = scratch_path(dir, "a.dsgd");
     strcpy(spec.opt.cutoff, "full");
     bool good = cluster_run(&spec, &first) && first.ended;
     spec.die_s = .1;
@@ -153,8 +143,8 @@ static void deaths(void)
     ok(good && second.steps < first.steps && second.time_s < 10,
        "a worker dies: %llu of %llu steps", (unsigned long long)second.steps,
        (unsigned long long)first.steps);
-    unlink(in_dir("a.dsgd"));
-    unlink(in_dir("b.dsgd"));
+    unlink(scratch_path(dir, "a.dsgd"));
+    unlink(scratch_path(dir, "b.dsgd"));
 }
 
 int main(void)

@@ -109,6 +109,25 @@ static void test_pinned(void)
     end();
 }
 
+/* A node's one worker, which has applied mean 5. */
+static struct dsgd *begin_worker(void)
+{
+    struct dsgd_options opt = {.grad_elems = FLOATS};
+    static struct segment own;
+    struct dsgd *d = NULL;
+    char name[SEGMENT_NAME];
+
+    ok(segment_create(1, FLOATS, 1, 0, &own, name, NULL) == DSGD_OK &&
+           segment_attach(name, &seg, NULL) == DSGD_OK &&
+           node_create(&seg, &node, NULL) == DSGD_OK &&
+           client_create(&opt, &own, 0, NULL, &d, NULL) == DSGD_OK,
+       "a worker");
+    segment_unlink(name);
+    node_jump(node, 5);
+    d->applied = 5;
+    return d;
+}
+
 static void *begin_step(void *argument)
 {
     struct dsgd_step step;
@@ -122,21 +141,9 @@ static void *begin_step(void *argument)
  * after it before that worker has come to the boundary. */
 static void test_over(void)
 {
-    struct dsgd_options opt = {.grad_elems = FLOATS};
-    struct segment own;
-    struct dsgd *d = NULL;
     pthread_t thread;
     void *failed = NULL;
-    char name[SEGMENT_NAME];
-
-    ok(segment_create(1, FLOATS, 1, 0, &own, name, NULL) == DSGD_OK &&
-           segment_attach(name, &seg, NULL) == DSGD_OK &&
-           node_create(&seg, &node, NULL) == DSGD_OK &&
-           client_create(&opt, &own, 0, NULL, &d, NULL) == DSGD_OK,
-       "a worker");
-    segment_unlink(name);
-    node_jump(node, 5);
-    d->applied = 5;
+    struct dsgd *d = begin_worker();
     pthread_create(&thread, NULL, begin_step, d);
     struct msg_event e;
     for (int i = 0; i < 10000 && !node_event(node, &e); i++)
@@ -160,20 +167,8 @@ static void test_over(void)
  * replica, and is named and ended like one that is stuck, at once. */
 static void test_left_behind(void)
 {
-    struct dsgd_options opt = {.grad_elems = FLOATS};
-    struct segment own;
-    struct dsgd *d = NULL;
-    char name[SEGMENT_NAME];
     uint8_t stuck = 0;
-
-    ok(segment_create(1, FLOATS, 1, 0, &own, name, NULL) == DSGD_OK &&
-           segment_attach(name, &seg, NULL) == DSGD_OK &&
-           node_create(&seg, &node, NULL) == DSGD_OK &&
-           client_create(&opt, &own, 0, NULL, &d, NULL) == DSGD_OK,
-       "a worker");
-    segment_unlink(name);
-    node_jump(node, 5);
-    d->applied = 5;
+    struct dsgd *d = begin_worker();
     pid_t child = fork();
     if (child == 0) {
         begin_step(d);
