@@ -414,7 +414,7 @@ size_t shares_claim(struct shares *s, size_t worker, double now_s)
     if (w->state == GONE || w->state == RUNNING || !shares_missing(s))
         return 0;
     s->now_s = fmax(s->now_s, now_s);
-    bool late = w->state == LAGGING && w->start_s > s->now_s;
+    bool late = w->state == LAGGING && !(s->now_s > 0);
     w->state = FREE;
     w->start_s = late ? w->start_s : s->now_s;
     size_t k = s->predicted ? planned_claim(s, worker) : equal_part(s);

@@ -76,9 +76,9 @@ void shares_leave(struct shares *s, size_t worker);
 
 /* A worker is free at now_s, which never goes back: the units that it is to
  * claim, which from now on count as its own.  The first of a step may be asked
- * for right after shares_begin, for now_s = 0, also of one that is not free
- * yet.  0: nothing that it could start
- * is expected to make the close; ask again after deposits and at
+ * for right after shares_begin, for now_s = 0, also of one that is not free yet;
+ * one that asks later is free, whenever that was expected.  0: nothing that it
+ * could start is expected to make the close; ask again after deposits and at
  * shares_wake_s. */
 size_t shares_claim(struct shares *s, size_t worker, double now_s);
 

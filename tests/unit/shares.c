@@ -114,6 +114,24 @@ static void lagging(void)
     shares_free(s);
 }
 
+/* Worker 1 is free at .5, sooner than expected: its rate is what it takes from
+ * then on. */
+static void sooner(void)
+{
+    const double x[] = {1, 1}, lag_s[] = {0, 1};
+    struct shares *s = create(2, 3, 64, 0);
+
+    shares_begin(s, expect(2, x, 0, 1), lag_s);
+    shares_claim(s, 0, 0);
+    size_t k = shares_claim(s, 1, .5);
+    double now_s = .5 + (double)k / 64;
+    shares_deposit(s, 1, now_s);
+    shares_take(s, 1, 1, now_s);
+    near(shares_left_s(s, 1, now_s), 1. / 64, 1e-9,
+         "free sooner than expected: it is known how long another unit takes");
+    shares_free(s);
+}
+
 /* With a cost of .1 a claim, both have 1 - .1 to compute in: T = 1.1. */
 static void costs(void)
 {
@@ -383,6 +401,7 @@ int main(void)
 {
     by_rate();
     lagging();
+    sooner();
     costs();
     caution();
     rounds();
