@@ -1,7 +1,8 @@
 /* What a part costs a worker beside its computation: a claim and a deposit, next
  * to what the C library and OpenBLAS need for the same floats: a first deposit is
  * a memcpy, and those after it add two vectors into a third, about a saxpy.  With
- * late parts carried a deposit is copied, too.
+ * late parts carried a deposit is copied, too.  Own deposits are those of a
+ * worker's own batch, of which each counts at once.
  * Usage: deposit [repeats] */
 #include <cblas.h>
 #include <stdio.h>
@@ -12,9 +13,11 @@
 #include "measure.h"
 #include "node.h"
 
+enum kind { SHARED, CARRIED, OWN };
+
 struct bench {
     size_t floats, parts;
-    enum dsgd_late late;
+    enum kind kind;
     struct segment seg;
     struct node *node;
     struct dsgd *d;
@@ -33,10 +36,13 @@ static float *some_floats(size_t n)
 
 static bool make(struct bench *b)
 {
-    const struct dsgd_options opt = {.grad_elems = b->floats,
-                                     .work = DSGD_WORK_SHARED,
-                                     .late = b->late,
-                                     .batch = 1};
+    const struct dsgd_options opt = {
+        .grad_elems = b->floats,
+        .work = b->kind == OWN ? DSGD_WORK_OWN : DSGD_WORK_SHARED,
+        .deposits = b->kind == OWN,
+        .late = b->kind == CARRIED ? DSGD_LATE_CARRY : DSGD_LATE_REQUEUE,
+        .batch = b->kind == OWN ? b->parts : 1,
+        .parts = b->kind == OWN ? (uint32_t)b->parts : 1};
     struct segment own;
     char name[SEGMENT_NAME];
 
@@ -81,15 +87,28 @@ static void peers(struct bench *b, size_t i)
     b->saxpy[i] = now_us() - start;
 }
 
+/* What the node does, and the coordinator's answer to a deposit. */
+static void answer(struct bench *b)
+{
+    struct msg m = {.kind = MSG_KNOWN, .count = 1, .step = 1};
+    struct msg_event e;
+
+    while (node_event(b->node, &e)) {
+        uint32_t deposits = (uint32_t)(e.value >> 32);
+        if (e.kind == SEG_EVENT_DEPOSIT)
+            node_message(b->node, &m, &deposits, sizeof deposits);
+    }
+}
+
 static bool measure(struct bench *b)
 {
     const struct msg_range range = {0, b->parts};
-    struct msg_share share = {.count = 0};
+    struct msg_share share = {.count = b->kind == OWN ? b->parts : 0};
     struct dsgd_step step;
     struct dsgd_part part;
-    struct msg_event e;
 
-    node_pool(b->node, 1, 1, false, &range, 1, b->parts);
+    if (b->kind != OWN)
+        node_pool(b->node, 1, 1, false, &range, 1, b->parts);
     node_start(b->node, 1, &share);
     if (dsgd_step_begin(b->d, &step) != DSGD_OK)
         return false;
@@ -103,18 +122,16 @@ static bool measure(struct bench *b)
         if (dsgd_deposit(b->d, b->grad, b->floats, 1) != DSGD_OK)
             return false;
         b->deposit[i] = now_us() - start;
-        while (node_event(b->node, &e))
-            ;
+        answer(b);
     }
     return true;
 }
 
-static bool run(struct bench *b, size_t floats, size_t repeats,
-                enum dsgd_late late)
+static bool run(struct bench *b, size_t floats, size_t repeats, enum kind kind)
 {
     size_t parts = 20000000 / floats * repeats;
 
-    *b = (struct bench){.floats = floats, .late = late};
+    *b = (struct bench){.floats = floats, .kind = kind};
     b->parts = parts < 20 ? 20 : parts > 1000 ? 1000 : parts;
     if (make(b) && measure(b))
         return true;
@@ -130,21 +147,25 @@ int main(int argc, char **argv)
 
     openblas_set_num_threads(1);
     printf("floats      claim us  deposit us  memcpy us  saxpy us  "
-           "deposit/saxpy  carry us\n");
+           "deposit/saxpy  carry us  own: claim us  deposit us\n");
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        struct bench b;
-        if (!run(&b, sizes[i], repeats, DSGD_LATE_CARRY))
-            return 1;
-        double carry = median(b.deposit, b.parts);
-        drop(&b);
-        if (!run(&b, sizes[i], repeats, DSGD_LATE_REQUEUE))
-            return 1;
-        double deposit = median(b.deposit, b.parts);
-        double saxpy = median(b.saxpy, b.parts);
-        printf("%-10zu %9.2f %11.1f %10.1f %9.1f %14.2f %9.1f\n", sizes[i],
-               median(b.claim, b.parts), deposit, median(b.copy, b.parts),
-               saxpy, deposit / saxpy, carry);
-        drop(&b);
+        double claim[3], deposit[3], copy = 0, saxpy = 0;
+        for (enum kind kind = SHARED; kind <= OWN; kind++) {
+            struct bench b;
+            if (!run(&b, sizes[i], repeats, kind))
+                return 1;
+            claim[kind] = median(b.claim, b.parts);
+            deposit[kind] = median(b.deposit, b.parts);
+            if (kind == SHARED) {
+                copy = median(b.copy, b.parts);
+                saxpy = median(b.saxpy, b.parts);
+            }
+            drop(&b);
+        }
+        printf("%-10zu %9.2f %11.1f %10.1f %9.1f %14.2f %9.1f %14.2f %11.1f\n",
+               sizes[i], claim[SHARED], deposit[SHARED], copy, saxpy,
+               deposit[SHARED] / saxpy, deposit[CARRIED], claim[OWN],
+               deposit[OWN]);
     }
     return 0;
 }

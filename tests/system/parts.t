@@ -116,7 +116,10 @@ is "its replay, without the co-tenant: exit code 0" $? 0
 is "its replay: the same parameters" "$(parameters)" "$first"
 adds_up "replay"
 
-# --- sized by the timing model ---
+# --- sized by the timing model, and done again ---
+
+firsts() { sql 'select count(*) from contribution where part > 4'; }
+rows() { sql 'select * from contribution order by step, worker, nth' | md5sum; }
 
 noise=$(mc noise n3 2)
 start_training sized --dsgd-work=shared --dsgd-cutoff=dynamic --dsgd-parts=8 \
@@ -136,6 +139,37 @@ is "sized: the record says with what slack" \
 # Parts of one worker that follow each other are one row: these are more.
 at_most "sized: fewer parts than there are otherwise" \
     "$(sql 'select count(*) from contribution')" $((158 * 8 * 6))
+at_least "sized: first parts, of more than an eighth of a batch" \
+    "$(firsts)" 500
+first=$(parameters)
+sized=$(rows)
+start_training sized-again --dsgd-work=shared --dsgd-cutoff="replay:$record"
+wait "$training"
+is "its replay, without the co-tenant: exit code 0" $? 0
+is "its replay: the same parameters" "$(parameters)" "$first"
+is "its replay: the same parts" "$(rows)" "$sized"
+adds_up "replay of sized"
+
+# A first part is not kept for the next step; single parts are.
+noise=$(mc noise n2 2)
+start_training both --dsgd-work=shared --dsgd-cutoff=dynamic --dsgd-parts=8 \
+    --dsgd-late=carry --dsgd-model="$srcdir/model/default.safetensors"
+wait "$training"
+is "sized and carried: exit code 0" $? 0 || diag "$(tail "$shared/out")"
+mc noise stop "$noise"
+adds_up "sized and carried"
+is "sized and carried: every batch has its size" "$(odd_batches)" 0
+at_least "sized and carried: first parts" "$(firsts)" 500
+at_least "sized and carried: parts that counted in the next step" \
+    "$(sql 'select count(*) from contribution where from_step < step')" 5
+is "sized and carried: of these no first parts" "$(sql 'select count(*)
+    from contribution where from_step < step and part > 4')" 0
+first=$(parameters)
+start_training both-again --dsgd-work=shared --dsgd-cutoff="replay:$record"
+wait "$training"
+is "its replay: exit code 0" $? 0
+is "its replay: the same parameters" "$(parameters)" "$first"
+adds_up "replay of sized and carried"
 
 # --- a worker that is stopped for a while, and one for good ---
 
