@@ -7,6 +7,7 @@
 
 #include "error.h"
 #include "live_table.h"
+#include "order_stats.h"
 
 enum {
     POINTS = 16, /* quantiles of a duration */
@@ -47,6 +48,8 @@ struct shares {
     struct shares_spec spec;
     struct share *share; /* [n] */
     double *point_s;     /* [n][POINTS] ascending */
+    double *speed; /* [n][POINTS + 1] sums of the first so many 1 / point_s */
+    double level[POINTS]; /* the points' quantiles, as those of a normal */
     struct live_table table;
     bool has_table, predicted;
     double take;    /* share of what fits */
@@ -76,9 +79,10 @@ enum dsgd_err shares_create(const struct shares_spec *spec, struct shares **out,
     s->spec = *spec;
     s->share = calloc(spec->n, sizeof *s->share);
     s->point_s = calloc(spec->n, POINTS * sizeof *s->point_s);
+    s->speed = calloc(spec->n, (POINTS + 1) * sizeof *s->speed);
     s->has_table =
         live_table_init(&s->table, spec->n, spec->n_nodes, spec->node);
-    if (!s->share || !s->point_s || !s->has_table) {
+    if (!s->share || !s->point_s || !s->speed || !s->has_table) {
         shares_free(s);
         return error_set(err, DSGD_E_NOMEM, "shares: no memory for %zu workers",
                          spec->n);
@@ -87,6 +91,8 @@ enum dsgd_err shares_create(const struct shares_spec *spec, struct shares **out,
     s->take = spec->parts < 2 ? 1
                               : 1 - pow((double)spec->units,
                                         -1 / (double)(spec->parts - 1));
+    for (size_t i = 0; i < POINTS; i++)
+        s->level[i] = normal_quantile((2. * (double)i + 1) / (2. * POINTS));
     s->nominal = spec->n * spec->units;
     *out = s;
     return DSGD_OK;
@@ -98,6 +104,7 @@ void shares_free(struct shares *s)
         return;
     free(s->share);
     free(s->point_s);
+    free(s->speed);
     if (s->has_table)
         live_table_destroy(&s->table);
     free(s);
@@ -115,40 +122,66 @@ static double survival(const struct shares *s, size_t j, double log_s)
     return sum;
 }
 
-/* Where to start, well below the median: before the first of the points. */
-static double find_start(const struct shares *s, size_t j)
+/* As the quantile of a normal: of a log-normal this is a straight line. */
+static double as_normal(double left)
 {
-    const double wide = .1, first = 1 - 1 / (2. * POINTS);
-    double at = log(live_table_median_s(&s->table, j)) - .8;
+    const double least = 1e-6; /* what single precision tells from nothing */
+    return normal_quantile(fmin(fmax(1 - left, least), 1 - least));
+}
 
-    while (survival(s, j, at + wide) > first)
+/* A log duration before the first of the points, near the usual duration. */
+static double find_start(const struct shares *s, size_t j, double *left)
+{
+    const double first = 1 - 1 / (2. * POINTS), wide = .1;
+    double at = (double)s->table.p->mu[j * PRED_K] - 2 * wide, next;
+
+    *left = survival(s, j, at);
+    for (int i = 0; i < 80 && !(*left > first); i++) {
+        at -= 2 * wide;
+        *left = survival(s, j, at);
+    }
+    while ((next = survival(s, j, at + wide)) > first) {
         at += wide;
+        *left = next;
+    }
     return at;
 }
 
-/* Walk up the log durations, in steps that grow. */
+/* The points within a cell of log durations, from those quantiles to these. */
+static size_t fill_cell(const struct shares *s, size_t i, double at,
+                        double width, double from, double to, double *out)
+{
+    for (; i < POINTS && s->level[i] <= to; i++) {
+        double f = to > from ? (s->level[i] - from) / (to - from) : 1;
+        out[i] = exp(at + fmax(f, 0) * width);
+    }
+    return i;
+}
+
+/* Walk up the log durations, in steps that grow where they are not too long. */
 static void find_points(struct shares *s, size_t j)
 {
-    double *out = s->point_s + j * POINTS;
-    double at = find_start(s, j);
-    double before = at, above = 1;
+    const double most = 2, least = 1e-3, longest = .12;
+    double *out = s->point_s + j * POINTS, left, width = .06;
+    double *speed = s->speed + j * (POINTS + 1);
+    double at = find_start(s, j, &left), from = as_normal(left);
     size_t i = 0;
 
     for (int step = 0; step < 80 && i < POINTS; step++) {
-        double left = survival(s, j, at);
-        for (; i < POINTS; i++) {
-            double level = 1 - (2. * (double)i + 1) / (2. * POINTS);
-            if (left > level)
-                break;
-            double f = above > left ? (above - level) / (above - left) : 1;
-            out[i] = exp(before + f * (at - before));
+        double to = as_normal(survival(s, j, at + width));
+        if (to - from > most && to >= s->level[i] && width > least) {
+            width /= 4;
+            continue;
         }
-        before = at;
-        above = left;
-        at += step < 30 ? .03 : .1;
+        i = fill_cell(s, i, at, width, from, to, out);
+        at += width;
+        from = to;
+        width = fmin(1.4 * width, longest);
     }
     for (; i < POINTS; i++)
         out[i] = exp(at);
+    for (i = 0; i < POINTS; i++)
+        speed[i + 1] = speed[i] + 1 / out[i];
 }
 
 void shares_batch(struct shares *s, size_t units)
@@ -227,17 +260,19 @@ static double predicted_by(const struct shares *s, size_t j, double by_s)
 {
     const struct share *w = &s->share[j];
     const double *x = s->point_s + j * POINTS;
+    const double *speed = s->speed + j * (POINTS + 1);
     double from_s =
         w->state == RUNNING ? w->start_s : fmax(w->start_s, s->now_s);
-    double span_s = by_s - from_s - s->spec.cost_s, sum = 0;
+    double span_s = by_s - from_s - s->spec.cost_s;
     double units = (double)s->spec.units;
+    size_t end = w->state == RUNNING ? w->first : POINTS;
 
-    for (size_t i = w->first; i < POINTS; i++) {
-        if (w->state == RUNNING && (double)w->k * x[i] > span_s * units)
-            break;
-        sum += span_s > 0 ? span_s * units / x[i] : 0;
-    }
-    return w->first < POINTS ? sum / (double)(POINTS - w->first) : 0;
+    if (!(span_s > 0) || w->first == POINTS)
+        return 0;
+    while (end < POINTS && (double)w->k * x[end] <= span_s * units)
+        end++;
+    return span_s * units * (speed[end] - speed[w->first]) /
+           (double)(POINTS - w->first);
 }
 
 static double expected_by(const struct shares *s, double by_s)
