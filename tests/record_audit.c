@@ -1,7 +1,7 @@
 /* Does a record add up?  Prints one line:
  *
  *     steps S epochs E carried C parts P doubled D missing M wrong W differ R
- *         cuts L share F
+ *         cuts L share F compared C
  *
  * Of several records, each run went on from a checkpoint of an earlier one:
  * what it did is counted up to the step that a later one went on from.
@@ -9,9 +9,10 @@
  * missing are samples of an epoch that contributed more than once, and never
  * (of epochs that ended); wrong are steps whose samples are not the sum of
  * their parts, and steps that are not there; differ are steps after which
- * replicas were not the same; L is the longest row of steps in which a worker
- * was given samples and gave none, F the largest share of such steps, in per
- * cent.  0 when the records can be read, whatever they say. */
+ * replicas were not the same, of C after which more than one was looked at; L is
+ * the longest row of steps in which a worker was given samples and gave none, F
+ * the largest share of such steps, in per cent.
+ * 0 when the records can be read, whatever they say. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +36,8 @@ struct audit {
     bool has_next;
     uint64_t last;   /* step that counts */
     uint64_t before; /* the step before */
-    uint64_t steps, epochs, carried, parts, doubled, missing, wrong, differ;
+    uint64_t steps, epochs, carried, parts, doubled, missing, wrong, differ,
+        compared;
     struct dsgd_error err;
 };
 
@@ -158,7 +160,7 @@ static enum dsgd_err read_steps(struct audit *a)
 
 static enum dsgd_err read_checksums(struct audit *a)
 {
-    uint64_t step, value, last_step = 0, last = 0, counted = 0;
+    uint64_t step, value, last_step = 0, last = 0, counted = 0, compared = 0;
     uint32_t worker;
     enum dsgd_err rc;
 
@@ -167,6 +169,10 @@ static enum dsgd_err read_checksums(struct audit *a)
         if (step == last_step && value != last && step != counted) {
             a->differ++;
             counted = step;
+        }
+        if (step == last_step && step != compared) {
+            a->compared++;
+            compared = step;
         }
         last_step = step;
         last = value;
@@ -247,9 +253,10 @@ int main(int argc, char **argv)
         printf("steps %" PRIu64 " epochs %" PRIu64 " carried %" PRIu64
                " parts %" PRIu64 " doubled %" PRIu64 " missing %" PRIu64
                " wrong %" PRIu64 " differ %" PRIu64 " cuts %" PRIu64
-               " share %.1f\n",
+               " share %.1f compared %" PRIu64 "\n",
                a.steps, a.epochs, a.carried, a.parts, a.doubled, a.missing,
-               a.wrong, a.differ, a.longest, largest_share(&a, a.n_workers));
+               a.wrong, a.differ, a.longest, largest_share(&a, a.n_workers),
+               a.compared);
     else
         fprintf(stderr, "record_audit: %s\n", a.err.text);
     free(a.times);

@@ -3,14 +3,15 @@
  * those that took the place of a dead worker.
  *
  *     sleeper [-e epochs] [-n samples] [-b batch] [-g floats] [-t seconds]
- *             [-x RANK:STEP:HOW] [-d DIR] [-i]
+ *             [-x RANK:STEP:HOW] [-d DIR] [-i] [-c]
  *
  * -t  a batch takes so long, asleep
  * -x  that worker's first process ends in that step: HOW is a signal's number,
  *     or -CODE for exit(CODE); RANK -1: all workers; HOW with a + in front:
  *     every process of that worker
  * -d  write DIR/RANK: a line a step, when it was handed over and when its mean
- *     was there, in ns of CLOCK_MONOTONIC */
+ *     was there, in ns of CLOCK_MONOTONIC
+ * -c  a share is computed part by part, and given so, as with shared work */
 #include <inttypes.h>
 #include <math.h>
 #include <signal.h>
@@ -30,9 +31,9 @@ struct plan {
     double step_s;
     long end_rank, end_step;
     int end_how;
-    bool end_always, idle;
+    bool end_always, idle, parts;
     const char *dir;
-    float *part_grad; /* [floats], with shared work */
+    float *part_grad; /* [floats], when it gives parts */
 };
 
 struct times {
@@ -63,8 +64,11 @@ static int parse(int argc, char **argv, struct plan *p)
                        .samples = 1000,
                        .floats = 1000,
                        .end_step = -1};
-    while ((c = getopt(argc, argv, "e:b:n:g:t:x:d:i")) != -1) {
+    while ((c = getopt(argc, argv, "ce:b:n:g:t:x:d:i")) != -1) {
         switch (c) {
+        case 'c':
+            p->parts = true;
+            break;
         case 'e':
             p->epochs = strtoull(optarg, NULL, 10);
             break;
@@ -146,7 +150,7 @@ static enum dsgd_err take_means(struct dsgd *d, const struct plan *p,
     return rc == DSGD_UP_TO_DATE || rc == DSGD_EPOCH_END ? DSGD_OK : rc;
 }
 
-/* With shared work -t is the time of a part, and -x ends it after one. */
+/* Here -t is the time of a part, and -x ends it after one. */
 static enum dsgd_err give_parts(struct dsgd *d, const struct plan *p,
                                 struct dsgd_step *step)
 {
@@ -254,14 +258,16 @@ int main(int argc, char **argv)
     opt.n_samples = p.samples;
     opt.batch = p.batch;
     opt.epochs = p.epochs;
+    p.parts = p.parts || opt.work == DSGD_WORK_SHARED;
+    opt.deposits = p.parts && opt.work == DSGD_WORK_OWN;
     rc = dsgd_open(&opt, &d, &err);
     if (rc != DSGD_OK)
         return fail("open", err.text, rc);
     float *state = calloc(p.floats, sizeof *state);
     float *seen = calloc(p.floats, sizeof *seen);
-    if (opt.work == DSGD_WORK_SHARED)
+    if (p.parts)
         p.part_grad = calloc(p.floats, sizeof *p.part_grad);
-    if (!state || !seen || (opt.work == DSGD_WORK_SHARED && !p.part_grad))
+    if (!state || !seen || (p.parts && !p.part_grad))
         return DSGD_E_NOMEM;
     dsgd_register(d, state, p.floats * sizeof *state, &err);
     dsgd_register(d, seen, p.floats * sizeof *seen, &err);
