@@ -58,7 +58,7 @@ static void forget_step(struct coordinator *c)
 
     for (uint32_t w = 0; w < c->n_workers; w++) {
         d->waits[w] = 0;
-        d->first[w] = 0;
+        d->first[w] = d->lost[w] = 0;
         d->busy_s[w] = 0;
         d->since_s[w] = d->done_s[w] = NAN;
     }

@@ -65,6 +65,11 @@ void deal_lose(struct coordinator *c, uint32_t node);
  * goes back. */
 void deal_settle(struct coordinator *c);
 
+/* What a whole batch takes a worker that gave nothing to the step that closes, at
+ * least: at the rate at which it had not done its first part, or a single one,
+ * when the step closed or that was withdrawn.  NaN: it has not begun. */
+double deal_at_least_s(const struct coordinator *c, uint32_t worker);
+
 /* Nothing is held for the next step, whose samples are to be saved. */
 void deal_hold_nothing(struct coordinator *c);
 

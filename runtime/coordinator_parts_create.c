@@ -76,6 +76,8 @@ static enum dsgd_err allocate(struct coordinator *c, struct deal *d,
     d->range = calloc(workers + MSG_RANGES, sizeof *d->range);
     d->first = calloc(workers, sizeof *d->first);
     d->first_at = calloc(workers, sizeof *d->first_at);
+    d->lost = calloc(workers, sizeof *d->lost);
+    d->lost_s = calloc(workers, sizeof *d->lost_s);
     d->script = calloc(MSG_SCRIPTS, sizeof *d->script);
     d->row = calloc(c->n_workers, sizeof *d->row);
     for (uint32_t i = 0; d->node && i < c->n_nodes; i++) {
@@ -87,7 +89,8 @@ static enum dsgd_err allocate(struct coordinator *c, struct deal *d,
     }
     if (!good || !d->node || !d->waits || !d->counts || !d->busy_s ||
         !d->since_s || !d->done_s || !d->alive || !d->drawn || !d->range ||
-        !d->first || !d->first_at || !d->script || !d->row)
+        !d->first || !d->first_at || !d->lost || !d->lost_s || !d->script ||
+        !d->row)
         return error_set(err, DSGD_E_NOMEM, "coordinator: no memory");
     enum dsgd_err rc = tokens_create(&d->tokens, c->n_nodes, err);
     /* More than that are not handed out at a time. */
@@ -145,6 +148,8 @@ void deal_free(struct coordinator *c)
     free(d->row);
     free(d->first);
     free(d->first_at);
+    free(d->lost);
+    free(d->lost_s);
     tokens_free(&d->tokens);
     free(d);
     c->deal = NULL;

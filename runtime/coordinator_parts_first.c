@@ -111,6 +111,8 @@ static void withdrawn(struct coordinator *c, uint32_t w, uint64_t samples)
     if (!d->first[w])
         d->tokens.node[node].fixed += samples;
     d->first[w] = 0;
+    d->lost[w] = samples;
+    d->lost_s[w] = c->now_s;
     d->spare -= (int64_t)samples;
     d->node[node].samples -= samples;
     d->node[node].withdrawn += samples;

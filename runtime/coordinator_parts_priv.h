@@ -44,7 +44,9 @@ struct deal {
     uint64_t *first;    /* [n_workers] samples of its first part, 0: none, or
                            it is in, or withdrawn */
     uint64_t *first_at; /* [n_workers] where it starts */
-    double *busy_s;     /* [n_workers] with its parts of this step that count */
+    uint64_t *lost;  /* [n_workers] its samples when it was withdrawn, else 0 */
+    double *lost_s;  /* … own clock then */
+    double *busy_s;  /* [n_workers] with its parts of this step that count */
     double *since_s; /* … own clock since when it is with another, NAN: it has
                         not begun */
     double *done_s; /* … when it had that one done and offered, NAN: not yet */

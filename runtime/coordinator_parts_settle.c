@@ -138,7 +138,8 @@ static void settle_script(struct deal_node *n)
 
 /* A batch at a worker's rate in this step, as seen from here: what it had in
  * hand at the close counts, as half a part, for what takes long is what is in
- * hand; or in the next step, when it is carried.  NaN: it gave nothing. */
+ * hand; or in the next step, when it is carried.  So does a first part that was
+ * withdrawn: it was with that before.  NaN: it gave nothing. */
 static double batch_s(const struct coordinator *c, uint32_t w)
 {
     const struct deal *d = c->deal;
@@ -152,7 +153,19 @@ static double batch_s(const struct coordinator *c, uint32_t w)
         s += in_hand_s;
         samples += d->waits[w] ? (double)d->waits[w] : .5 * (double)d->part;
     }
+    samples += .5 * (double)d->lost[w];
     return s / samples * (double)c->opt.batch;
+}
+
+double deal_at_least_s(const struct coordinator *c, uint32_t w)
+{
+    const struct deal *d = c->deal;
+    uint64_t samples = d->first[w] ? d->first[w] : d->lost[w];
+    double until_s = samples == d->first[w] ? c->close_s : d->lost_s[w];
+
+    if (!samples)
+        samples = d->part;
+    return (until_s - d->since_s[w]) * (double)c->opt.batch / (double)samples;
 }
 
 static void observe(struct coordinator *c)
@@ -180,6 +193,6 @@ void deal_settle(struct coordinator *c)
     }
     observe(c);
     d->slow_s *= fade;
-    sizes_settle(c, d->tokens.accepted, d->first);
+    sizes_settle(c, d->tokens.accepted);
     tokens_close(&d->tokens);
 }

@@ -317,17 +317,7 @@ bool sizes_stop(struct coordinator *c, uint64_t accepted, uint64_t batch)
     return stop;
 }
 
-/* Who gave nothing takes longer for what it claimed than it has run. */
-static double bound_s(const struct coordinator *c, uint32_t w, uint64_t first)
-{
-    double ran_s = c->close_s - c->sizes->began_s[w];
-    uint64_t part = first ? first : c->opt.batch / deal_parts(c);
-
-    return ran_s * (double)c->opt.batch / (double)part;
-}
-
-void sizes_settle(struct coordinator *c, uint64_t samples,
-                  const uint64_t *first)
+void sizes_settle(struct coordinator *c, uint64_t samples)
 {
     struct sizes *z = c->sizes;
 
@@ -336,7 +326,7 @@ void sizes_settle(struct coordinator *c, uint64_t samples,
     for (uint32_t w = 0; w < c->n_workers; w++) {
         const struct worker *worker = &c->worker[w];
         uint32_t i = c->loads->index[w];
-        double bound = bound_s(c, w, first[w]);
+        double bound = deal_at_least_s(c, w);
         z->status[i] = TIMING_NONE;
         z->log_s[i] = 0;
         z->gave[w] = worker->arrived;

@@ -60,10 +60,8 @@ bool sizes_overdue(struct coordinator *c);
 /* Close before the batch is full?  `accepted` samples of it are in. */
 bool sizes_stop(struct coordinator *c, uint64_t accepted, uint64_t batch);
 
-/* The step is published.
- *   first  in  [n_workers] as of sizes_plan, of those that did not come */
-void sizes_settle(struct coordinator *c, uint64_t samples,
-                  const uint64_t *first);
+/* The step is published, with so many samples. */
+void sizes_settle(struct coordinator *c, uint64_t samples);
 
 /* For checkpoints, as of dyn_state_bytes. */
 size_t sizes_state_bytes(const struct coordinator *c);

@@ -1,6 +1,6 @@
 /* What the coordinator says to nodes in a step of shared work, message by
  * message: a worker that waits and then dies or leaves is not waited for. */
-#include "coordinator.h"
+#include "coordinator_parts_priv.h"
 #include "launch.h"
 #include "segment.h"
 #include "tap.h"
@@ -141,8 +141,29 @@ static bool asked(enum seg_event_kind then)
     return good;
 }
 
+/* Of workers that gave nothing until the close, at 2 s: with a first part of 6
+ * samples since .5 s; with one that was withdrawn at 1.5 s; with a single one; not
+ * begun. */
+static void bounds(void)
+{
+    uint64_t first[] = {6, 0, 0, 6}, lost[] = {0, 6, 0, 0};
+    double lost_s[] = {0, 1.5, 0, 0}, since_s[] = {.5, .5, .5, NAN};
+    struct deal d = {.part = PART,
+                     .first = first,
+                     .lost = lost,
+                     .lost_s = lost_s,
+                     .since_s = since_s};
+    struct coordinator c = {.deal = &d, .close_s = 2, .opt.batch = 12};
+
+    is_int(llround(deal_at_least_s(&c, 0)), 3, "a first part: half a batch");
+    is_int(llround(deal_at_least_s(&c, 1)), 2, "until it was withdrawn");
+    is_int(llround(deal_at_least_s(&c, 2)), 9, "a single part: a sixth");
+    ok(isnan(deal_at_least_s(&c, 3)), "not begun");
+}
+
 int main(void)
 {
+    bounds();
     ok(!asked(SEG_EVENT_READY), "a node with one who waits keeps its tokens");
     ok(asked(SEG_EVENT_DIED), "it is asked for them when that one has died");
     ok(asked(SEG_EVENT_LEAVE), "or left");
