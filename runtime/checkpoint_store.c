@@ -75,6 +75,8 @@ static int make_directories(const char *dir)
     char path[PATH_MAX];
 
     snprintf(path, sizeof path, "%s", dir);
+    for (size_t n = strlen(path); n > 1 && path[n - 1] == '/';)
+        path[--n] = '\0'; /* the last name is the directory's own */
     for (char *slash = path + 1; (slash = strchr(slash, '/')); *slash++ = '/') {
         *slash = '\0';
         if (mkdir(path, 0777) != 0 && errno != EEXIST)
