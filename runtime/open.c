@@ -1,6 +1,7 @@
 /* A run without MPI: of one worker, or as one that dsgd-run has started. */
 #include <stdlib.h>
 
+#include "c_locale.h"
 #include "checkpoint_open.h"
 #include "client.h"
 #include "error.h"
@@ -25,8 +26,8 @@ static enum dsgd_err check_alone(const struct dsgd_options *opt,
     return DSGD_OK;
 }
 
-enum dsgd_err dsgd_open(const struct dsgd_options *opt, struct dsgd **d,
-                        struct dsgd_error *err)
+static enum dsgd_err open_alone(const struct dsgd_options *opt, struct dsgd **d,
+                                struct dsgd_error *err)
 {
     const uint32_t worker_node[1] = {0};
     char name[SEGMENT_NAME];
@@ -44,9 +45,6 @@ enum dsgd_err dsgd_open(const struct dsgd_options *opt, struct dsgd **d,
     struct aggregator_config config = {
         .seg = &seg, .n_nodes = 1, .coord = &coord};
 
-    *d = NULL;
-    if (getenv(DSGD_RUN_FD))
-        return run_attach(opt, d, err);
     enum dsgd_err rc = check_alone(opt, err);
     if (rc == DSGD_OK)
         rc = launch_check(opt, &spec, err);
@@ -93,5 +91,17 @@ enum dsgd_err dsgd_open(const struct dsgd_options *opt, struct dsgd **d,
         client_destroy(*d);
         *d = NULL;
     }
+    return rc;
+}
+
+enum dsgd_err dsgd_open(const struct dsgd_options *opt, struct dsgd **d,
+                        struct dsgd_error *err)
+{
+    locale_t before = c_locale_enter();
+
+    *d = NULL;
+    enum dsgd_err rc =
+        getenv(DSGD_RUN_FD) ? run_attach(opt, d, err) : open_alone(opt, d, err);
+    c_locale_leave(before);
     return rc;
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "c_locale.h"
 #include "conf_file.h"
 #include "cutoff.h"
 #include "dsgd.h"
@@ -377,11 +378,22 @@ static enum dsgd_err read_variable(const struct setting *s,
     return s->read(shown_name(variable, name, sizeof name), value, opt, err);
 }
 
+static enum dsgd_err read_all(struct dsgd_options *opt, struct dsgd_error *err)
+{
+    enum dsgd_err rc = conf_file_read(conf_line, opt, err);
+
+    for (size_t i = 0; rc == DSGD_OK && i < N_SETTINGS; i++)
+        rc = read_variable(&settings[i], settings[i].plugstack, opt, err);
+    for (size_t i = 0; rc == DSGD_OK && i < N_SETTINGS; i++)
+        rc = read_variable(&settings[i], settings[i].user, opt, err);
+    for (size_t i = 0; rc == DSGD_OK && i < N_SETTINGS; i++)
+        rc = read_variable(&settings[i], settings[i].option, opt, err);
+    return rc;
+}
+
 enum dsgd_err dsgd_options_init(struct dsgd_options *opt,
                                 struct dsgd_error *err)
 {
-    enum dsgd_err rc;
-
     memset(opt, 0, sizeof *opt);
     opt->ring_bytes = DEFAULT_RING_BYTES;
     opt->spread_bytes = DEFAULT_SPREAD_BYTES;
@@ -389,12 +401,8 @@ enum dsgd_err dsgd_options_init(struct dsgd_options *opt,
     opt->checkpoint_minutes = 10;
     opt->checkpoint_keep = 3;
     opt->checkpoint_signals = true;
-    rc = conf_file_read(conf_line, opt, err);
-    for (size_t i = 0; rc == DSGD_OK && i < N_SETTINGS; i++)
-        rc = read_variable(&settings[i], settings[i].plugstack, opt, err);
-    for (size_t i = 0; rc == DSGD_OK && i < N_SETTINGS; i++)
-        rc = read_variable(&settings[i], settings[i].user, opt, err);
-    for (size_t i = 0; rc == DSGD_OK && i < N_SETTINGS; i++)
-        rc = read_variable(&settings[i], settings[i].option, opt, err);
+    locale_t before = c_locale_enter();
+    enum dsgd_err rc = read_all(opt, err);
+    c_locale_leave(before);
     return rc;
 }
