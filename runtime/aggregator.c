@@ -495,7 +495,7 @@ static void *run(void *argument)
 
 enum dsgd_err aggregator_start(struct aggregator *a, struct dsgd_error *err)
 {
-    if (pthread_create(&a->thread, NULL, run, a) != 0)
+    if (sys_thread_start(&a->thread, run, a) != 0)
         return error_set(err, DSGD_E_NOMEM, "aggregator: no thread");
     a->started = true;
     return DSGD_OK;
