@@ -179,8 +179,8 @@ struct dsgd_mean {
     const float *grad;     /* [grad_elems], mean over contributing samples */
     uint64_t step;         /* the step it belongs to */
     uint64_t epoch;        /* that step's epoch */
-    uint64_t samples;      /* contributing samples, carried ones too; 0 when
-                              nobody had any, and grad is 0 then */
+    uint64_t samples;      /* contributing samples, >= 1, carried ones too: a
+                              step to which nobody gave any has no mean */
     uint32_t contributors; /* workers that were in time */
     double lr_scale;       /* multiply the learning rate by it */
     bool epoch_end;        /* the last step of its epoch */
