@@ -1,5 +1,6 @@
 #include "record_dir.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pwd.h>
@@ -51,7 +52,26 @@ static int open_site(const char *dir, struct option_fault *fault)
     return -1;
 }
 
-/* Give a folder that the caller owns to the user. */
+/* Closes fd. */
+static bool is_empty(int fd)
+{
+    DIR *dir = fdopendir(fd);
+    const struct dirent *entry;
+
+    if (!dir) {
+        close(fd);
+        return false;
+    }
+    while ((entry = readdir(dir)) && (strcmp(entry->d_name, ".") == 0 ||
+                                      strcmp(entry->d_name, "..") == 0))
+        ;
+    closedir(dir);
+    return !entry;
+}
+
+/* Give a folder that the caller owns to the user.  Not one that is in use: a
+ * record_dir that is no directory of its own may hold others' folders that bear
+ * a user's name. */
 static bool hand_over(int site, const char *user, uid_t uid, gid_t gid)
 {
     int fd =
@@ -60,8 +80,12 @@ static bool hand_over(int site, const char *user, uid_t uid, gid_t gid)
 
     if (fd < 0)
         return false;
-    bool good = fstat(fd, &st) == 0 && st.st_uid == geteuid() &&
-                fchmod(fd, 0700) == 0 && fchown(fd, uid, gid) == 0;
+    bool good = fstat(fd, &st) == 0 && st.st_uid == geteuid();
+    if (good && !is_empty(fcntl(fd, F_DUPFD_CLOEXEC, 0))) {
+        errno = ENOTEMPTY;
+        good = false;
+    }
+    good = good && fchmod(fd, 0700) == 0 && fchown(fd, uid, gid) == 0;
     int saved = errno;
     close(fd);
     errno = saved;

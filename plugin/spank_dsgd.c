@@ -289,10 +289,10 @@ static void hand_options(spank_t spank, struct option_fault *fault)
 }
 
 /* Where root could make no folder, the job's directory takes the record: this
- * callback runs there. */
+ * callback runs there.  A path that the runtime has no room for is ".". */
 static void hand_record_dir(spank_t spank, struct option_fault *fault)
 {
-    char here[OPTION_BYTES];
+    char here[RECORD_PATH_BYTES];
     const char *path = record_path;
 
     if (record_fault.text[0]) {

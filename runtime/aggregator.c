@@ -7,6 +7,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "c_locale.h"
 #include "coordinator_checkpoint.h"
 #include "error.h"
 #include "sys.h"
@@ -453,6 +454,7 @@ static void *run(void *argument)
     uint64_t nap_ns = NAP_FIRST_NS, did_ns = 0;
 
     prctl(PR_SET_TIMERSLACK, 1000UL); /* short naps are short */
+    c_locale_enter();
     while (!a->finished || !aggregator_drained(a)) {
         double now_s = own_clock_s(&a->clock);
         bool did = aggregator_pump_events(a, now_s);
@@ -493,7 +495,7 @@ static void *run(void *argument)
 
 enum dsgd_err aggregator_start(struct aggregator *a, struct dsgd_error *err)
 {
-    if (pthread_create(&a->thread, NULL, run, a) != 0)
+    if (sys_thread_start(&a->thread, run, a) != 0)
         return error_set(err, DSGD_E_NOMEM, "aggregator: no thread");
     a->started = true;
     return DSGD_OK;

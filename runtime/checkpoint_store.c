@@ -7,7 +7,6 @@
 #include <pthread.h>
 #include <pwd.h>
 #include <semaphore.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +17,7 @@
 
 #include "checkpoint_list.h"
 #include "error.h"
+#include "sys.h"
 
 struct checkpoint_store {
     struct dsgd_options opt;
@@ -75,6 +75,8 @@ static int make_directories(const char *dir)
     char path[PATH_MAX];
 
     snprintf(path, sizeof path, "%s", dir);
+    for (size_t n = strlen(path); n > 1 && path[n - 1] == '/';)
+        path[--n] = '\0'; /* the last name is the directory's own */
     for (char *slash = path + 1; (slash = strchr(slash, '/')); *slash++ = '/') {
         *slash = '\0';
         if (mkdir(path, 0777) != 0 && errno != EEXIST)
@@ -148,16 +150,9 @@ static void *work(void *argument)
     }
 }
 
-/* With every signal blocked: the program's handlers run elsewhere, and a file
- * size limit is an error here and not a SIGXFSZ. */
 static enum dsgd_err start(struct checkpoint_store *s, struct dsgd_error *err)
 {
-    sigset_t all, before;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    s->has_thread = pthread_create(&s->thread, NULL, work, s) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    s->has_thread = sys_thread_start(&s->thread, work, s) == 0;
     return s->has_thread
                ? DSGD_OK
                : error_set(err, DSGD_E_NOMEM, "checkpoints: no thread");

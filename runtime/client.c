@@ -120,7 +120,7 @@ enum dsgd_err client_start(struct dsgd *d, void (*finalize)(void),
             return rc;
     }
     if (is_worker(d)) {
-        if (pthread_create(&d->helper, NULL, help, d) != 0)
+        if (sys_thread_start(&d->helper, help, d) != 0)
             return error_set(err, DSGD_E_NOMEM, "worker: no thread");
         d->has_helper = true;
     }

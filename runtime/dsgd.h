@@ -8,6 +8,8 @@
  *     struct dsgd_options opt;
  *     dsgd_options_init(&opt, &err);
  *     opt.grad_elems = n;
+ *     opt.n_samples = 60000;
+ *     opt.batch = 32;
  *     dsgd_mpi_open(MPI_COMM_WORLD, &opt, &d, &err);     (dsgd_mpi.h)
  *     dsgd_register(d, params, bytes, &err);
  *     while ((rc = dsgd_step_begin(d, &step)) == DSGD_OK) {
@@ -123,8 +125,9 @@ struct dsgd_options {
                              steps; 0 or 1: no limit */
 
     enum dsgd_sampler sampler;
-    uint64_t n_samples; /* size of the data set, for DSGD_SAMPLER_RANGES */
-    uint64_t batch;     /* samples of one worker's share of a step */
+    uint64_t n_samples; /* size of the data set; required, >= 1, for
+                           DSGD_SAMPLER_RANGES */
+    uint64_t batch;     /* samples of one worker's share of a step; the same */
     uint64_t epochs;    /* the run ends after so many; 0: no limit */
     uint64_t max_steps; /* the run ends after so many; 0: no limit */
 
@@ -176,8 +179,8 @@ struct dsgd_mean {
     const float *grad;     /* [grad_elems], mean over contributing samples */
     uint64_t step;         /* the step it belongs to */
     uint64_t epoch;        /* that step's epoch */
-    uint64_t samples;      /* contributing samples, carried ones too; 0 when
-                              nobody had any, and grad is 0 then */
+    uint64_t samples;      /* contributing samples, >= 1, carried ones too: a
+                              step to which nobody gave any has no mean */
     uint32_t contributors; /* workers that were in time */
     double lr_scale;       /* multiply the learning rate by it */
     bool epoch_end;        /* the last step of its epoch */
@@ -313,6 +316,11 @@ enum dsgd_err dsgd_next_mean(struct dsgd *d, struct dsgd_mean *mean);
  *                out  mean over the contributing samples
  *   n        in       opt.grad_elems
  *   samples  in       >= 1; 1 makes the result the mean over the workers
+ *     do {
+ *         rc = dsgd_allreduce(d, grad, n, samples);
+ *         if (rc == DSGD_OK || rc == DSGD_BEHIND)
+ *             update(params, grad);
+ *     } while (rc == DSGD_BEHIND);
  * Needs DSGD_SAMPLER_NONE.  Blocks (asleep).  Returns DSGD_OK; DSGD_BEHIND: as
  * DSGD_OK, and this worker was late, so apply the mean and call again at once
  * (grad is then only written); DSGD_END; or an error. */

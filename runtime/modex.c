@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "error.h"
+#include "mpi_place.h"
 
 #define KEY "dsgd.node"
 
@@ -68,21 +69,27 @@ static enum dsgd_err get(const pmix_proc_t *self, int rank,
     return result;
 }
 
-static enum dsgd_err by_pmix(bool leads, bool root,
+/* A fence waits for all ranks: it is entered when none has failed. */
+static enum dsgd_err by_pmix(MPI_Comm comm, bool leads, bool root,
                              const struct launch_node *node, uint32_t n_nodes,
                              const int *leader, struct launch_node *nodes,
                              struct dsgd_error *err)
 {
     pmix_proc_t self;
+    enum dsgd_err result = DSGD_OK;
     pmix_status_t rc = PMIx_Init(&self, NULL, 0); /* counted: MPI holds one */
+
     if (rc != PMIX_SUCCESS)
-        return pmix_error(err, "PMIx_Init", rc);
-    enum dsgd_err result = leads ? put(node, err) : DSGD_OK;
+        result = pmix_error(err, "PMIx_Init", rc);
+    else if (leads)
+        result = put(node, err);
+    result = place_agree(comm, result, err);
     if (result == DSGD_OK)
         result = fence(err);
     for (uint32_t i = 0; root && result == DSGD_OK && i < n_nodes; i++)
         result = get(&self, leader[i], &nodes[i], err);
-    PMIx_Finalize(NULL, 0);
+    if (rc == PMIX_SUCCESS)
+        PMIx_Finalize(NULL, 0);
     return result;
 }
 
@@ -105,21 +112,32 @@ static enum dsgd_err by_mpi(MPI_Comm comm, bool leads, bool root,
     return DSGD_OK;
 }
 
+enum way { BY_PMIX, BY_MPI, BY_NONE };
+
+static enum way choose(const char *text)
+{
+    if (!*text || strcmp(text, "auto") == 0)
+        return getenv("PMIX_RANK") ? BY_PMIX : BY_MPI;
+    if (strcmp(text, "pmix") == 0)
+        return BY_PMIX;
+    return strcmp(text, "mpi") == 0 ? BY_MPI : BY_NONE;
+}
+
 enum dsgd_err modex(MPI_Comm comm, bool leads, const struct launch_node *node,
                     uint32_t n_nodes, const int *leader,
                     struct launch_node *nodes, struct dsgd_error *err)
 {
-    const char *way = getenv(DSGD_MODEX);
-    int rank;
+    const char *text = getenv(DSGD_MODEX) ? getenv(DSGD_MODEX) : "";
+    int rank, way = (int)choose(text);
 
     MPI_Comm_rank(comm, &rank);
-    if (!way || !*way || strcmp(way, "auto") == 0)
-        way = getenv("PMIX_RANK") ? "pmix" : "mpi";
-    if (strcmp(way, "pmix") == 0)
-        return by_pmix(leads, rank == 0, node, n_nodes, leader, nodes, err);
-    if (strcmp(way, "mpi") == 0)
+    MPI_Bcast(&way, 1, MPI_INT, 0, comm); /* all must go one way */
+    if (way == BY_PMIX)
+        return by_pmix(comm, leads, rank == 0, node, n_nodes, leader, nodes,
+                       err);
+    if (way == BY_MPI)
         return by_mpi(comm, leads, rank == 0, node, n_nodes, leader, nodes,
                       err);
     return error_set(err, DSGD_E_USAGE,
-                     DSGD_MODEX ": \"%.40s\" is none of auto|pmix|mpi", way);
+                     DSGD_MODEX ": \"%.40s\" is none of auto|pmix|mpi", text);
 }

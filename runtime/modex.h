@@ -12,7 +12,8 @@
  *   node    in   its facts, when it leads
  *   n_nodes, leader  in   [n_nodes] ranks that lead
  *   nodes   out  [n_nodes], on rank 0
- * Errors: DSGD_E_MPI, DSGD_E_USAGE (DSGD_MODEX is not auto|pmix|mpi). */
+ * Errors: DSGD_E_MPI, DSGD_E_USAGE (rank 0's DSGD_MODEX, which counts, is not
+ * auto|pmix|mpi). */
 enum dsgd_err modex(MPI_Comm comm, bool leads, const struct launch_node *node,
                     uint32_t n_nodes, const int *leader,
                     struct launch_node *nodes, struct dsgd_error *err);

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "c_locale.h"
 #include "client.h"
 #include "dsgd_mpi.h"
 #include "error.h"
@@ -236,9 +237,11 @@ enum dsgd_err dsgd_mpi_open(MPI_Comm comm, const struct dsgd_options *opt,
      * stuck rank never joins. */
     MPI_Comm_dup(comm, &dup);
     MPI_Comm_set_errhandler(dup, MPI_ERRORS_RETURN);
+    locale_t before = c_locale_enter();
     enum dsgd_err rc = find_place(dup, opt, &place, err);
     if (rc == DSGD_OK)
         rc = open_placed(&place, opt, dup, d, err);
     place_free(&place);
+    c_locale_leave(before);
     return rc;
 }

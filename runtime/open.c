@@ -1,6 +1,7 @@
 /* A run without MPI: of one worker, or as one that dsgd-run has started. */
 #include <stdlib.h>
 
+#include "c_locale.h"
 #include "checkpoint_open.h"
 #include "client.h"
 #include "error.h"
@@ -25,16 +26,44 @@ static enum dsgd_err check_alone(const struct dsgd_options *opt,
     return DSGD_OK;
 }
 
-enum dsgd_err dsgd_open(const struct dsgd_options *opt, struct dsgd **d,
-                        struct dsgd_error *err)
+/* What a run goes on from, or does again, and its record. */
+static enum dsgd_err open_history(const struct dsgd_options *opt,
+                                  const struct cutoff_spec *spec,
+                                  const uint32_t *worker_node,
+                                  struct aggregator *agg,
+                                  struct dsgd_error *err)
+{
+    struct launch_node node;
+    struct checkpoint_resume resume;
+    struct record_replay *replay;
+
+    enum dsgd_err rc = checkpoint_resume_open(opt, 1, &resume, err);
+    const struct checkpoint_facts *facts =
+        resume.from ? &resume.from->facts : NULL;
+    if (rc == DSGD_OK)
+        rc = aggregator_checkpoints(agg, resume.store, resume.from, err);
+    if (rc == DSGD_OK && facts)
+        aggregator_resume(agg, &resume.from->state, facts->step,
+                          facts->run_samples, facts->run_s);
+    launch_this_node(&node);
+    if (rc == DSGD_OK)
+        rc = launch_replay(opt, spec, 1, 1, worker_node, &node, &replay, err);
+    if (rc == DSGD_OK) {
+        aggregator_replay(agg, replay);
+        aggregator_record(agg,
+                          launch_record(opt, 1, 1, worker_node, &node, facts));
+    }
+    checkpoint_free(resume.from);
+    return rc;
+}
+
+static enum dsgd_err open_alone(const struct dsgd_options *opt, struct dsgd **d,
+                                struct dsgd_error *err)
 {
     const uint32_t worker_node[1] = {0};
     char name[SEGMENT_NAME];
     struct segment seg = {0};
     struct aggregator *agg = NULL;
-    struct launch_node node;
-    struct checkpoint_resume resume;
-    struct record_replay *replay;
     struct cutoff_spec spec;
     struct coordinator_config coord = {.opt = opt,
                                        .cutoff = &spec,
@@ -44,9 +73,6 @@ enum dsgd_err dsgd_open(const struct dsgd_options *opt, struct dsgd **d,
     struct aggregator_config config = {
         .seg = &seg, .n_nodes = 1, .coord = &coord};
 
-    *d = NULL;
-    if (getenv(DSGD_RUN_FD))
-        return run_attach(opt, d, err);
     enum dsgd_err rc = check_alone(opt, err);
     if (rc == DSGD_OK)
         rc = launch_check(opt, &spec, err);
@@ -70,28 +96,24 @@ enum dsgd_err dsgd_open(const struct dsgd_options *opt, struct dsgd **d,
         segment_detach(&seg);
         return rc;
     }
-    rc = checkpoint_resume_open(opt, 1, &resume, err);
-    if (rc == DSGD_OK)
-        rc = aggregator_checkpoints(agg, resume.store, resume.from, err);
-    if (rc == DSGD_OK && resume.from)
-        aggregator_resume(agg, &resume.from->state, resume.from->facts.step,
-                          resume.from->facts.run_samples,
-                          resume.from->facts.run_s);
-    launch_this_node(&node);
-    if (rc == DSGD_OK)
-        rc = launch_replay(opt, &spec, 1, 1, worker_node, &node, &replay, err);
-    if (rc == DSGD_OK)
-        aggregator_replay(agg, replay);
-    if (rc == DSGD_OK)
-        aggregator_record(
-            agg, launch_record(opt, 1, 1, worker_node, &node,
-                               resume.from ? &resume.from->facts : NULL));
-    checkpoint_free(resume.from);
+    rc = open_history(opt, &spec, worker_node, agg, err);
     if (rc == DSGD_OK)
         rc = client_start(*d, NULL, err);
     if (rc != DSGD_OK) {
         client_destroy(*d);
         *d = NULL;
     }
+    return rc;
+}
+
+enum dsgd_err dsgd_open(const struct dsgd_options *opt, struct dsgd **d,
+                        struct dsgd_error *err)
+{
+    locale_t before = c_locale_enter();
+
+    *d = NULL;
+    enum dsgd_err rc =
+        getenv(DSGD_RUN_FD) ? run_attach(opt, d, err) : open_alone(opt, d, err);
+    c_locale_leave(before);
     return rc;
 }

@@ -6,13 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "c_locale.h"
+#include "conf_file.h"
 #include "cutoff.h"
 #include "dsgd.h"
 #include "dsgd_names.h"
 #include "error.h"
 #include "rules.h"
 
-#define DEFAULT_CONF         DSGD_SYSCONFDIR "/dsgd/dsgd.conf"
 #define DEFAULT_RING_BYTES   (64u << 20)
 #define DEFAULT_SPREAD_BYTES (256u << 10)
 #define MAX_PARTS            65536
@@ -327,61 +328,21 @@ static const struct setting settings[] = {
 };
 enum { N_SETTINGS = sizeof settings / sizeof settings[0] };
 
-static char *trim(char *text)
+static enum dsgd_err conf_line(void *context, const char *path, unsigned number,
+                               const char *name, const char *value,
+                               struct dsgd_error *err)
 {
-    char *end = text + strlen(text);
-    while (end > text && isspace((unsigned char)end[-1]))
-        *--end = '\0';
-    while (isspace((unsigned char)*text))
-        text++;
-    return text;
-}
+    char shown[320];
 
-static enum dsgd_err conf_line(const char *path, unsigned number, char *line,
-                               struct dsgd_options *opt, struct dsgd_error *err)
-{
-    char name[320];
-    char *value;
-
-    line[strcspn(line, "#\n")] = '\0';
-    line = trim(line);
-    if (!*line)
-        return DSGD_OK;
-    value = strchr(line, '=');
-    if (value) {
-        *value++ = '\0';
-        line = trim(line);
-        value = trim(value);
-        snprintf(name, sizeof name, "%.200s:%u: %.60s", path, number, line);
-        for (size_t i = 0; i < N_SETTINGS; i++) {
-            if (strcmp(line, settings[i].conf) == 0)
-                return settings[i].read(name, value, opt, err);
-        }
+    snprintf(shown, sizeof shown, "%.200s:%u: %.60s", path, number, name);
+    for (size_t i = 0; value && i < N_SETTINGS; i++) {
+        if (strcmp(name, settings[i].conf) == 0)
+            return settings[i].read(shown, value, context, err);
     }
     return error_set(err, DSGD_E_USAGE,
                      "%s:%u: \"%.60s\" is not a setting; they are written "
                      "Name=value, see dsgd.conf(5)",
-                     path, number, line);
-}
-
-/* A file that was not asked for need not exist. */
-static enum dsgd_err read_conf(struct dsgd_options *opt, struct dsgd_error *err)
-{
-    const char *asked = getenv(DSGD_CONF);
-    const char *path = asked && *asked ? asked : DEFAULT_CONF;
-    char line[1024];
-    enum dsgd_err rc = DSGD_OK;
-
-    FILE *f = fopen(path, "re");
-    if (!f && path != asked && errno == ENOENT)
-        return DSGD_OK;
-    if (!f)
-        return error_set(err, DSGD_E_IO, "%s: %s", path, strerror(errno));
-    for (unsigned number = 1; rc == DSGD_OK && fgets(line, sizeof line, f);
-         number++)
-        rc = conf_line(path, number, line, opt, err);
-    fclose(f);
-    return rc;
+                     path, number, name);
 }
 
 /* What messages call a variable: users know DSGD_LAUNCH_MAX_CUTS by the name of
@@ -417,11 +378,22 @@ static enum dsgd_err read_variable(const struct setting *s,
     return s->read(shown_name(variable, name, sizeof name), value, opt, err);
 }
 
+static enum dsgd_err read_all(struct dsgd_options *opt, struct dsgd_error *err)
+{
+    enum dsgd_err rc = conf_file_read(conf_line, opt, err);
+
+    for (size_t i = 0; rc == DSGD_OK && i < N_SETTINGS; i++)
+        rc = read_variable(&settings[i], settings[i].plugstack, opt, err);
+    for (size_t i = 0; rc == DSGD_OK && i < N_SETTINGS; i++)
+        rc = read_variable(&settings[i], settings[i].user, opt, err);
+    for (size_t i = 0; rc == DSGD_OK && i < N_SETTINGS; i++)
+        rc = read_variable(&settings[i], settings[i].option, opt, err);
+    return rc;
+}
+
 enum dsgd_err dsgd_options_init(struct dsgd_options *opt,
                                 struct dsgd_error *err)
 {
-    enum dsgd_err rc;
-
     memset(opt, 0, sizeof *opt);
     opt->ring_bytes = DEFAULT_RING_BYTES;
     opt->spread_bytes = DEFAULT_SPREAD_BYTES;
@@ -429,12 +401,8 @@ enum dsgd_err dsgd_options_init(struct dsgd_options *opt,
     opt->checkpoint_minutes = 10;
     opt->checkpoint_keep = 3;
     opt->checkpoint_signals = true;
-    rc = read_conf(opt, err);
-    for (size_t i = 0; rc == DSGD_OK && i < N_SETTINGS; i++)
-        rc = read_variable(&settings[i], settings[i].plugstack, opt, err);
-    for (size_t i = 0; rc == DSGD_OK && i < N_SETTINGS; i++)
-        rc = read_variable(&settings[i], settings[i].user, opt, err);
-    for (size_t i = 0; rc == DSGD_OK && i < N_SETTINGS; i++)
-        rc = read_variable(&settings[i], settings[i].option, opt, err);
+    locale_t before = c_locale_enter();
+    enum dsgd_err rc = read_all(opt, err);
+    c_locale_leave(before);
     return rc;
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "c_locale.h"
 #include "error.h"
 #include "record_status.h"
 
@@ -322,6 +323,8 @@ void *record_writer(void *arg)
 {
     struct record *r = arg;
     struct dsgd_error error = {""};
+
+    c_locale_enter();
     enum dsgd_err rc =
         record_db_create(r->path, r->job, keep_waiting, r, &r->db, &error);
 

@@ -1,6 +1,5 @@
 #include "report_find.h"
 
-#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -8,9 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <unistd.h>
 
+#include "conf_file.h"
 #include "dsgd_names.h"
 #include "error.h"
 
@@ -37,42 +36,25 @@ enum dsgd_err report_paths_add(struct report_paths *paths, const char *path,
     return DSGD_OK;
 }
 
-/* The value of a "RecordDir = value" line, trimmed; NULL for another line. */
-static char *record_dir_value(char *line)
+/* Where a conf file's RecordDir goes to. */
+struct conf_dir {
+    char *dir;
+    size_t size;
+};
+
+static enum dsgd_err conf_line(void *context, const char *path, unsigned number,
+                               const char *name, const char *value,
+                               struct dsgd_error *err)
 {
-    static const char key[] = "RecordDir";
+    const struct conf_dir *to = context;
 
-    line[strcspn(line, "#\r\n")] = '\0';
-    line += strspn(line, " \t");
-    if (strncasecmp(line, key, sizeof key - 1) != 0)
-        return NULL;
-    line += sizeof key - 1;
-    line += strspn(line, " \t");
-    if (*line++ != '=')
-        return NULL;
-    line += strspn(line, " \t");
-    for (size_t n = strlen(line); n > 0 && isspace((unsigned char)line[n - 1]);)
-        line[--n] = '\0';
-    return line;
-}
-
-static enum dsgd_err from_conf(char *dir, size_t size, struct dsgd_error *err)
-{
-    const char *named = getenv(DSGD_CONF);
-    const char *path = named ? named : DSGD_SYSCONFDIR "/dsgd/dsgd.conf";
-    FILE *conf = fopen(path, "re");
-    char line[PATH_MAX + 64];
-
-    if (!conf && named)
-        return error_set(err, DSGD_E_IO, "%s=%s: %s", DSGD_CONF, named,
-                         strerror(errno));
-    while (conf && fgets(line, sizeof line, conf)) {
-        const char *value = record_dir_value(line);
-        if (value)
-            snprintf(dir, size, "%s", value);
-    }
-    if (conf)
-        fclose(conf);
+    if (!value || strcmp(name, "RecordDir") != 0)
+        return DSGD_OK; /* libdsgd reads them, and says what is wrong */
+    if (strlen(value) >= to->size)
+        return error_set(err, DSGD_E_USAGE,
+                         "%s:%u: RecordDir: \"%.40s…\" is too long", path,
+                         number, value);
+    strcpy(to->dir, value);
     return DSGD_OK;
 }
 
@@ -83,7 +65,7 @@ enum dsgd_err report_record_dir(const char *option, char *dir, size_t size,
 
     dir[0] = '\0';
     if (!value)
-        return from_conf(dir, size, err);
+        return conf_file_read(conf_line, &(struct conf_dir){dir, size}, err);
     if (strlen(value) >= size)
         return error_set(err, DSGD_E_USAGE, "%s: \"%.40s…\" is too long",
                          option ? "--record-dir" : DSGD_RECORD_DIR, value);

@@ -5,6 +5,11 @@
 #include <string.h>
 #include <unistd.h>
 
+/* As much as a pipe can hold, at most: one that is filled as fast as it is read
+ * must not keep the other workers and signals waiting, nor a pipe from being
+ * closed that a child of a dead worker still writes to. */
+enum { MOST_AT_ONCE = 1 << 20 };
+
 int run_label_open(struct run_label *l, uint32_t rank, FILE *out, int *write_fd)
 {
     int fd[2];
@@ -43,10 +48,13 @@ static void put_lines(struct run_label *l)
 
 void run_label_pump(struct run_label *l)
 {
-    while (l->fd >= 0) {
+    size_t sum = 0;
+
+    while (l->fd >= 0 && sum < MOST_AT_ONCE) {
         ssize_t got =
             read(l->fd, l->line + l->length, sizeof l->line - l->length);
         if (got > 0) {
+            sum += (size_t)got;
             l->length += (size_t)got;
             put_lines(l);
         } else if (got < 0 && errno == EINTR) {

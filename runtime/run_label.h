@@ -21,7 +21,8 @@ struct run_label {
 int run_label_open(struct run_label *l, uint32_t rank, FILE *out,
                    int *write_fd);
 
-/* Pass on what has come.  Does not block; closes at the end of file. */
+/* Pass on what has come, up to what a pipe can hold.  Does not block on the
+ * worker; closes at the end of file. */
 void run_label_pump(struct run_label *l);
 
 /* Pass on what is left, a line without an end too, and close. */

@@ -11,8 +11,9 @@ enum dsgd_err sampler_create(const struct dsgd_options *opt, uint32_t n_workers,
     *out = NULL;
     if (opt->sampler == DSGD_SAMPLER_RANGES && !(opt->n_samples && opt->batch))
         return error_set(err, DSGD_E_USAGE,
-                         "sampler: the data set and the batch need at least "
-                         "one sample (got %llu and %llu)",
+                         "n_samples and batch: %llu and %llu: both are at "
+                         "least 1, unless the program has a data loader of its "
+                         "own: sampler is DSGD_SAMPLER_NONE then",
                          (unsigned long long)opt->n_samples,
                          (unsigned long long)opt->batch);
     struct sampler *s = calloc(1, sizeof *s);

@@ -110,6 +110,26 @@ static enum dsgd_err no_space(const struct seg_file *file, size_t bytes,
                      file->name, (double)bytes / 1e6, free_mb, strerror(error));
 }
 
+/* A signal undoes all that a call has reserved, and one that comes every few
+ * milliseconds does so again and again: then in pieces. */
+static int reserve(const struct seg_file *file, size_t bytes)
+{
+    const size_t small = 1 << 20;
+    size_t piece = bytes;
+
+    for (size_t at = 0; at < bytes;) {
+        size_t n = bytes - at < piece ? bytes - at : piece;
+        int error = posix_fallocate(file->fd, file->at + (off_t)at, (off_t)n);
+        if (error && error != EINTR)
+            return error;
+        if (error)
+            piece = small;
+        else
+            at += n;
+    }
+    return 0;
+}
+
 static int open_random(char *name)
 {
     for (int attempt = 0; attempt < 100; attempt++) {
@@ -154,7 +174,7 @@ enum dsgd_err segment_create_at(const struct seg_file *file, uint32_t n_local,
                          "shared memory: %u workers with %zu floats each are "
                          "out of range",
                          n_local, grad_elems);
-    int error = posix_fallocate(file->fd, file->at, (off_t)h.bytes);
+    int error = reserve(file, h.bytes);
     if (error)
         return no_space(file, h.bytes, error, err);
     enum dsgd_err rc = map(file, h.bytes, &base, err);

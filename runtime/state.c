@@ -91,7 +91,7 @@ enum dsgd_err state_open(const struct seg_state *box, size_t bytes,
     c->fd = -1;
     snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)atomic_load(&box->pid),
              (int)atomic_load(&box->fd));
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
         return error_set(err, DSGD_E_IO, "state: %s: %s", path,
                          strerror(errno));

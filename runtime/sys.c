@@ -2,6 +2,7 @@
 
 #include <linux/futex.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -59,6 +60,17 @@ void sys_futex_ring_some(_Atomic uint32_t *word, int n)
 void sys_futex_ring(_Atomic uint32_t *word)
 {
     sys_futex_ring_some(word, INT32_MAX);
+}
+
+int sys_thread_start(pthread_t *thread, void *(*start)(void *), void *argument)
+{
+    sigset_t all, before;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(thread, NULL, start, argument);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error;
 }
 
 void own_clock_init(struct own_clock *c)

@@ -1,7 +1,8 @@
-/* Clocks and futexes. */
+/* Clocks, futexes and threads. */
 #ifndef DSGD_SYS_H
 #define DSGD_SYS_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -30,6 +31,11 @@ void sys_futex_ring(_Atomic uint32_t *word);
 
 /* Add one to *word and wake at most n that wait on it. */
 void sys_futex_ring_some(_Atomic uint32_t *word, int n);
+
+/* As pthread_create, and with every signal blocked in the thread: they are the
+ * program's, which may have blocked them in its own threads alone, and a file
+ * size limit is an error in the thread and not a SIGXFSZ. */
+int sys_thread_start(pthread_t *thread, void *(*start)(void *), void *argument);
 
 /* User and system time of a process in clock ticks, 0 when it is gone. */
 uint64_t sys_process_ticks(int pid);

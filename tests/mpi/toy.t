@@ -158,6 +158,21 @@ for case in "static:4|static:4 waits for more workers than the 3|2" \
     good $? "$mode: a clear error ($rc)"
 done
 
+# Ranks whose environments differ: rank 0's counts, and nobody waits for ever.
+differ() { # DSGD_MODEX of rank 0, of rank 1
+    timeout -k 5 30 mpirun --oversubscribe \
+        -n 1 -x DSGD_MODEX="$1" "$toy" -t .001 : \
+        -n 1 -x DSGD_MODEX="$2" "$toy" -t .001 >"$dir/out" 2>&1
+}
+for pair in "pmix mpi" "mpi pmix" "mpi foo"; do
+    # shellcheck disable=SC2086
+    differ $pair
+    good $? "DSGD_MODEX differs: $pair"
+done
+differ foo mpi
+[ $? = 2 ] && grep -q '^toy: .*DSGD_MODEX: "foo" is none of' "$dir/out"
+good $? "DSGD_MODEX is wrong on rank 0"
+
 ls /dev/shm | grep -q '^dsgd-'
 [ $? -ne 0 ]
 good $? "nothing is left in /dev/shm"

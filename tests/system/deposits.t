@@ -5,14 +5,9 @@
 
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
-so=$builddir/plugin/spank_dsgd.so
-[[ -f $so ]] || cannot "$so is not built"
 toy=$builddir/tests/mpi/toy
 audit=$builddir/tests/record_audit
-plugstack=$(mktemp)
-echo "optional $so" >"$plugstack"
-cluster_start -N 4 -P "$plugstack"
-rm -f "$plugstack"
+cluster_start_plugin '' -N 4
 four="srun -N4 --ntasks-per-node=2 --dsgd-parts=8"
 train="$builddir/dsgd-train --model mlp --batch 32 --epochs 1 --seed 3
     --train-samples 12000 --progress none"

@@ -6,23 +6,28 @@
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
 unset DSGD_TEST_CLUSTER
-so=$builddir/plugin/spank_dsgd.so
-[[ -f $so ]] || cannot "$so is not built"
 model=$srcdir/model/default.safetensors
 [[ -f $model ]] || cannot "$model is not there"
-plugstack=$(mktemp)
-chmod 644 "$plugstack"
-at_exit 'rm -f "$plugstack"'
 records=$cluster/records
-echo "optional $so record_dir=$records model=$model" >"$plugstack"
-cluster_start -N 4 -v "$srcdir" -P "$plugstack"
+cluster_start_plugin "record_dir=$records model=$model" -N 4 -v "$srcdir"
+tenant=
+at_exit end_tenant
 
 epochs=${DSGD_TEST_EPOCHS:-1}
+
+# end_tenant: with what it has just started.
+end_tenant() {
+    [[ $tenant ]] || return
+    kill -- "-$tenant"
+    wait "$tenant"
+    tenant=
+} 2>/dev/null
 
 # train MODE: so many epochs while the co-tenant of n3 comes and goes; the path
 # of the record in $record.
 train() {
     local noise
+    set -m # a process group
     (
         while sleep 4; do
             noise=$(mc noise n3)
@@ -31,12 +36,12 @@ train() {
         done
     ) >/dev/null 2>&1 &
     tenant=$!
+    set +m
     job srun -N4 --ntasks-per-node=2 --dsgd-cutoff="$1" \
         "$builddir/dsgd-train" --model cnn --batch 32 --micro-batches 8 \
         --epochs "$epochs" --progress none >"$shared/out" 2>&1
     rc=$?
-    kill "$tenant"
-    wait "$tenant" 2>/dev/null
+    end_tenant
     mc noise stop >/dev/null 2>&1
     record=$(find "$records" -name '*.dsgd' -printf '%T@ %p\n' | sort -n |
         tail -n 1 | cut -d' ' -f2-)

@@ -74,3 +74,14 @@ cluster_start() {
     fi
     shared=$cluster/share
 }
+
+# cluster_start_plugin ARGUMENTS [UP-OPTION]...: the same, with the built plugin
+# and these arguments of it in plugstack.conf.
+cluster_start_plugin() {
+    local so=$builddir/plugin/spank_dsgd.so plugstack
+    [[ -f $so ]] || cannot "$so is not built"
+    plugstack=$(mktemp)
+    at_exit "rm -f '$plugstack'"
+    echo "optional $so $1" >"$plugstack"
+    cluster_start -P "$plugstack" "${@:2}"
+}

@@ -1,6 +1,8 @@
 #!/bin/bash
 # Sums across the nodes of a real cluster: the same bits by a star and by a
 # spread exchange, and nodes that are frozen in the middle of one.
+#
+# DSGD_TEST_SEED repeats a run.
 
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -8,6 +10,9 @@ unset DSGD_TEST_CLUSTER
 need_slurm sqlite3
 cluster_start -N 4 -q 200
 toy=$builddir/tests/mpi/toy
+seed=${DSGD_TEST_SEED:-$((SRANDOM % 100000))}
+diag "seed $seed"
+RANDOM=$seed
 
 # run NAME=VALUE... -- ARGS...: toy on four nodes, its output in $out.
 run() {

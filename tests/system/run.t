@@ -4,13 +4,8 @@
 # shellcheck disable=SC2086
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
-so=$builddir/plugin/spank_dsgd.so
-[[ -f $so ]] || cannot "$so is not built"
-plugstack=$(mktemp)
 records=$cluster/records
-echo "optional $so record_dir=$records" >"$plugstack"
-cluster_start -N 4 -P "$plugstack"
-rm -f "$plugstack"
+cluster_start_plugin "record_dir=$records" -N 4
 run=$builddir/dsgd-run
 sleeper=$builddir/tests/run/sleeper
 four="srun -N4 --ntasks-per-node=1"

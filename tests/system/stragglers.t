@@ -13,6 +13,7 @@ toy=$builddir/tests/mpi/toy
 audit=$builddir/tests/record_audit
 seed=${DSGD_TEST_SEED:-$((SRANDOM % 100000))}
 epochs=${DSGD_TEST_EPOCHS:-30}
+MC_TIMEOUT=180 # a round has a limit of its own
 cluster_start -N 4
 at_exit 'for host in n1 n2 n3 n4; do mc thaw $host; done'
 diag "seed $seed"

@@ -5,13 +5,8 @@
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
 unset DSGD_TEST_CLUSTER # /dev/shm is filled here
-so=$builddir/plugin/spank_dsgd.so
-[[ -f $so ]] || cannot "$so is not built"
-plugstack=$(mktemp)
 records=$cluster/records
-echo "optional $so record_dir=$records" >"$plugstack"
-cluster_start -N 4 -P "$plugstack"
-rm -f "$plugstack"
+cluster_start_plugin "record_dir=$records" -N 4
 data=/usr/share/datasets/fashion-mnist
 train="$builddir/dsgd-train --model mlp"
 four="srun -N4 --ntasks-per-node=2"
@@ -33,15 +28,6 @@ pid_of() {
     mc exec "$1" sh -c 'for p in $(pgrep -x dsgd-train); do
         tr "\0" "\n" </proc/$p/environ | grep -qx "SLURM_PROCID='"$2"'" && echo $p
     done' | tail -n 1
-}
-# await SECONDS CMD...: until CMD succeeds.
-await() {
-    local deadline=$((SECONDS + $1))
-    shift
-    until "$@" >/dev/null 2>&1; do
-        ((SECONDS < deadline)) || return 1
-        sleep 0.2
-    done
 }
 steps_reached() { (($(grep -c '' "$shared/curve") > $1)); }
 # start_training ARG...: in the background; returns once it is under way.

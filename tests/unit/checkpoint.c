@@ -207,6 +207,23 @@ static uint64_t newest(struct checkpoint_store *s, const char *identity,
     return step;
 }
 
+/* A directory's own mode does not depend on how its name is written. */
+static void closed_to_others(void)
+{
+    struct dsgd_options opt = options("c/d/");
+    struct checkpoint_store *s;
+    struct dsgd_error err;
+    struct stat st;
+    mode_t before = umask(022);
+
+    is_int(checkpoint_store_open(&opt, &s, &err), DSGD_OK,
+           "a directory with a slash behind it");
+    umask(before);
+    ok(stat(opt.checkpoint_dir, &st) == 0 && (st.st_mode & 0777) == 0700,
+       "is the user's alone");
+    checkpoint_store_close(s);
+}
+
 static void directory(void)
 {
     struct dsgd_options opt = options("a/b-%u-%j");
@@ -391,6 +408,7 @@ int main(void)
     round_trip();
     damage();
     full_disk();
+    closed_to_others();
     directory();
     interrupted();
     left_alone();

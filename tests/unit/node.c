@@ -1,8 +1,10 @@
 /* The aggregator's hands on a segment: who is asked for its state, what a step
  * begins with, and what counts as a sign of life. */
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -309,6 +311,29 @@ static void test_announce(void)
     state_drop(&b);
 }
 
+/* Whoever reads the box may be late: the file's number is another's by then. */
+static void test_stale_box(void)
+{
+    struct seg_state box = {0};
+    struct state_copy copy;
+    char dir[] = "/tmp/dsgd-node-XXXXXX", path[64];
+    uint64_t step;
+
+    ok(mkdtemp(dir) != NULL, "a directory");
+    snprintf(path, sizeof path, "%s/fifo", dir);
+    mkfifo(path, 0600);
+    int fd = open(path, O_RDONLY | O_NONBLOCK);
+    unlink(path);
+    rmdir(dir);
+    atomic_store(&box.pid, (int32_t)getpid());
+    atomic_store(&box.fd, fd);
+    alarm(20); /* ends the test where the open waits for a writer */
+    is_int(state_open(&box, SIZE_MAX, &copy, &step, NULL), DSGD_E_FORMAT,
+           "a pipe in place of a state");
+    alarm(0);
+    close(fd);
+}
+
 int main(void)
 {
     test_ask();
@@ -320,5 +345,6 @@ int main(void)
     test_stop();
     test_life();
     test_announce();
+    test_stale_box();
     return done();
 }

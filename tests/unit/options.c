@@ -98,6 +98,23 @@ static void precedence(void)
     clear();
 }
 
+/* A comment may be of any length; what it says of settings is none. */
+static void long_comment(void)
+{
+    struct dsgd_options opt;
+    struct dsgd_error err;
+    char text[2048];
+
+    memset(text, ' ', sizeof text);
+    snprintf(text + 1023, sizeof text - 1023, "Min=7\nCutoff=static:3\n");
+    text[0] = '#';
+    conf(text);
+    is_int(dsgd_options_init(&opt, &err), DSGD_OK, "a long comment");
+    is_int((long long)opt.min_contributors, 0, "is one to its end");
+    is_str(opt.cutoff, "static:3", "and the next line counts");
+    clear();
+}
+
 static void aggregator(void)
 {
     struct dsgd_options opt;
@@ -177,6 +194,8 @@ static void bad(void)
     setenv(DSGD_CONF, "/nonexistent/dsgd.conf", 1);
     is_int(dsgd_options_init(&opt, &err), DSGD_E_IO, "DSGD_CONF must exist");
     has_str(err.text, "/nonexistent/dsgd.conf", "and is named");
+    setenv(DSGD_CONF, "/", 1);
+    is_int(dsgd_options_init(&opt, &err), DSGD_E_IO, "a directory is no file");
     clear();
 }
 
@@ -205,6 +224,7 @@ int main(void)
     close(fd);
     clear();
     precedence();
+    long_comment();
     aggregator();
     bad();
     telemetry();

@@ -92,6 +92,15 @@ static void test_owner(void)
     stat_of(below("bob"), &st);
     ok(st.st_uid == 12346 && (st.st_mode & 07777) == 0700, "becomes bob's");
 
+    mkdir(below("daemon"), 0755);
+    mkdir(below("daemon/jobs"), 0755);
+    ok(!make("daemon", 12346, 23456), "a folder of root's that is in use");
+    has_str(fault.text, "daemon: Directory not empty", "is refused");
+    stat_of(below("daemon"), &st);
+    ok(st.st_uid == getuid() && (st.st_mode & 07777) == 0755,
+       "and is untouched");
+    rmdir(below("daemon/jobs"));
+
     ok(!make("alice", 12347, 23456), "alice's folder for another user");
     has_str(fault.text, "alice: belongs to another user", "is refused");
     stat_of(below("alice"), &st);

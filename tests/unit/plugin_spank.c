@@ -317,6 +317,33 @@ static void test_record_dir(void)
     has_str(mock.log, "must belong to root", "that says why");
 }
 
+/* No record's path may be of 256 bytes or more. */
+static void test_deep_directory(void)
+{
+    const size_t deep = 258;
+    char arg[96], part[101], here[512];
+    char *argv[] = {"window_ms=0", arg};
+    int back = open(".", O_RDONLY | O_DIRECTORY);
+
+    snprintf(arg, sizeof arg, "record_dir=%s/nowhere", tree);
+    ok(chdir(tree) == 0 && getcwd(here, sizeof here), "go down");
+    for (size_t n = strlen(here); n < deep && getcwd(here, sizeof here);
+         n = strlen(here)) {
+        size_t step = deep - n > 100 ? 100 : deep - n;
+        memset(part, 'x', step - 1);
+        part[step - 1] = '\0';
+        ok(mkdir(part, 0755) == 0 && chdir(part) == 0 &&
+               getcwd(here, sizeof here),
+           "further");
+    }
+    mock_reset(S_CTX_REMOTE);
+    launch(2, argv, order);
+    is_str(mock_getenv("DSGD_LAUNCH_DEFAULT_RECORD"), ".",
+           "no folder, in a directory whose path is too long");
+    ok(fchdir(back) == 0, "up again");
+    close(back);
+}
+
 static int open_files(void)
 {
     int count = 0;
@@ -363,6 +390,7 @@ int main(void)
     test_bad_remote();
     test_failures();
     test_record_dir();
+    test_deep_directory();
     many_times();
     mock_reset(S_CTX_LOCAL);
     tree_remove(tree);

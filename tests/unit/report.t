@@ -106,11 +106,13 @@ prints 106.0 -n -P -o JobID -u bob
 DSGD_RECORD_DIR=/nowhere
 prints 100.0 -n -P -o JobID --record-dir "$records/alice" -j 100
 unset DSGD_RECORD_DIR
-printf '# where\n  recorddir = %s # here\nother=1\n' "$records" >"$dir/dsgd.conf"
+printf '# where\n  RecordDir = %s # here\nother=1\n' "$records" >"$dir/dsgd.conf"
 export DSGD_CONF="$dir/dsgd.conf"
 prints 100.0 -n -P -o JobID -j 100
 DSGD_CONF=$dir/absent
 fails 5 "DSGD_CONF=$dir/absent: No such file" -j 100
+DSGD_CONF=
+fails 2 "no RecordDir" -j 100 # as not set at all
 : >"$dir/dsgd.conf"
 DSGD_CONF=$dir/dsgd.conf
 fails 2 "no RecordDir" -j 100

@@ -1,4 +1,6 @@
 /* A run of one worker through the public interface, without MPI. */
+#include <dirent.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -183,6 +185,45 @@ static void no_record(void)
     dsgd_close(d);
 }
 
+/* The threads of this process that could take a signal. */
+static int open_to(int number)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    const struct dirent *entry;
+    int n = 0;
+
+    while ((entry = readdir(tasks))) {
+        char path[300], line[128];
+        unsigned long long blocked = ~0ULL;
+        snprintf(path, sizeof path, "/proc/self/task/%s/status", entry->d_name);
+        FILE *f = fopen(path, "r");
+        while (f && fgets(line, sizeof line, f)) {
+            if (sscanf(line, "SigBlk: %llx", &blocked) == 1)
+                break;
+        }
+        if (f)
+            fclose(f);
+        n += !(blocked >> (number - 1) & 1);
+    }
+    closedir(tasks);
+    return n;
+}
+
+/* Signals are the program's: it may block one in its own threads and wait for
+ * it.  (OpenBLAS has threads that take them.) */
+static void signals_are_the_programs(void)
+{
+    struct dsgd_options opt;
+    struct dsgd *d;
+    int before = open_to(SIGUSR2);
+
+    options(&opt);
+    is_int(dsgd_open(&opt, &d, NULL), DSGD_OK, "open");
+    ok(before > 0, "threads of the program take signals");
+    is_int(open_to(SIGUSR2), before, "none of the library's does");
+    dsgd_close(d);
+}
+
 int main(void)
 {
     whole_run();
@@ -191,5 +232,6 @@ int main(void)
     nothing_allocated();
     refused();
     no_record();
+    signals_are_the_programs();
     return done();
 }

@@ -1,6 +1,7 @@
 /* Parts of dsgd-run: causes, labels, the count of OOM kills, processes. */
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -57,6 +58,45 @@ static void labels(void)
            "comes in two pieces");
     fclose(f);
     free(shown);
+}
+
+/* A terminal that is slower than who writes. */
+static ssize_t slow_write(void *cookie, const char *text, size_t bytes)
+{
+    (void)cookie;
+    (void)text;
+    usleep(200);
+    return (ssize_t)bytes;
+}
+
+/* A child of a worker that outlives it may write for ever. */
+static void endless_output(void)
+{
+    const cookie_io_functions_t slow = {.write = slow_write};
+    struct run_label l;
+    char lines[4096];
+    int fd;
+
+    FILE *f = fopencookie(NULL, "w", slow);
+    run_label_open(&l, 0, f, &fd);
+    memset(lines, '\n', sizeof lines);
+    pid_t pid = fork();
+    alarm(20); /* ends both where the pump never comes back */
+    while (pid == 0) {
+        if (write(fd, lines, sizeof lines) < 0)
+            _exit(0);
+    }
+    close(fd);
+    for (int have = 0; have < 1 << 15; usleep(1000))
+        ioctl(l.fd, FIONREAD, &have);
+    run_label_pump(&l);
+    ok(l.fd >= 0, "endless output: others get their turn");
+    run_label_close(&l);
+    is_int(l.fd, -1, "and it can be closed");
+    alarm(0);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    fclose(f);
 }
 
 static void oom(void)
@@ -139,6 +179,7 @@ int main(void)
 {
     causes();
     labels();
+    endless_output();
     oom();
     children();
     return done();

@@ -313,7 +313,7 @@ static void bad(void)
     struct sampler *s;
 
     is_int(sampler_create(&opt, 3, &s, &err), DSGD_E_USAGE, "no samples");
-    has_str(err.text, "need at least one sample", "says so");
+    has_str(err.text, "n_samples and batch: 0 and 10: ", "says so");
     opt.sampler = DSGD_SAMPLER_NONE;
     is_int(sampler_create(&opt, 3, &s, &err), DSGD_OK, "unless NONE");
     sampler_destroy(s);

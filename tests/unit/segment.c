@@ -1,4 +1,6 @@
 /* The shared segment: layout, events, pins. */
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -28,6 +30,47 @@ static void lifecycle(void)
     is_int(segment_attach(name, &b, &err), DSGD_E_IO, "gone");
     segment_detach(&a);
     segment_detach(&a);
+}
+
+int __real_posix_fallocate(int fd, off_t at, off_t bytes);
+int __wrap_posix_fallocate(int fd, off_t at, off_t bytes);
+
+/* A timer's signal comes now and then, and undoes what a call has reserved
+ * (Linux before 6.7). */
+static int signals_every;
+static off_t most_undisturbed;
+
+int __wrap_posix_fallocate(int fd, off_t at, off_t bytes)
+{
+    static int calls;
+
+    if (signals_every &&
+        (bytes > most_undisturbed || ++calls % signals_every == 0))
+        return EINTR;
+    return __real_posix_fallocate(fd, at, bytes);
+}
+
+static void interrupted(void)
+{
+    struct segment s;
+    struct dsgd_error err = {""};
+    char name[SEGMENT_NAME];
+    struct stat st;
+
+    signals_every = 2;
+    most_undisturbed = 8 << 20;
+    enum dsgd_err rc = segment_create(2, 1 << 20, 1, 20 << 20, &s, name, &err);
+    signals_every = 0;
+    ok(rc == DSGD_OK, "create, with a signal now and then: %s", err.text);
+    if (rc != DSGD_OK)
+        return;
+    char path[96];
+    snprintf(path, sizeof path, "/dev/shm%s", name);
+    ok(stat(path, &st) == 0 && (size_t)st.st_size == s.bytes &&
+           (size_t)st.st_blocks * 512 >= s.bytes,
+       "every page is reserved");
+    segment_unlink(name);
+    segment_detach(&s);
 }
 
 static void bad(void)
@@ -216,6 +259,7 @@ static void clocks(void)
 int main(void)
 {
     lifecycle();
+    interrupted();
     bad();
     events();
     burial();
