@@ -241,28 +241,48 @@ static size_t limit(const struct dynamic *d, size_t c)
     return c < d->working ? c : d->working;
 }
 
-/* Under carry-over the guard is a quarter of lambda: with a half, live stopping
- * lost .004 to waiting for all on quiet clusters of 16, with this .0002. */
-static bool is_cautious(const struct dynamic *d)
+/* Where cutting has not gained of late, live stopping cuts at a lower price of a
+ * second only: a worker that suddenly takes three times as long is still cut.
+ * Waiting for all until a gain shows would cost more than the small cuts do.
+ * Under carry-over these cost more: at a half, live stopping lost .004 to
+ * waiting for all on quiet clusters of 16, at a quarter .0002. */
+#define CAUTIOUS_FRESH .5
+#define CAUTIOUS_CARRY .25
+
+static double cautious_price(const struct dynamic *d)
 {
-    return d->spec.guard && !d->guard && d->core.carry.cautious;
+    return d->lambda * (d->guard ? CAUTIOUS_FRESH : CAUTIOUS_CARRY);
+}
+
+static void ask_guard(struct dynamic *d, bool live)
+{
+    if (d->guard) {
+        d->policy = guard_pick(d->guard);
+        d->cautious = live && d->policy == EXPERT_FULL;
+        if (d->cautious && guard_caution_pays(&d->caution))
+            d->policy = EXPERTS;
+    } else {
+        d->cautious = d->spec.guard && live && d->core.carry.cautious;
+    }
 }
 
 static void choose_policy(struct dynamic *d)
 {
+    bool live = d->predicted && d->spec.rule == RULE_LIVE;
+
     d->policy = EXPERTS;
     if (d->core.step < d->spec.warmup) {
         d->policy = EXPERT_FULL;
+        d->cautious = live && d->guard;
         d->record.policy = "warm-up";
         return;
     }
-    if (d->guard)
-        d->policy = guard_pick(d->guard);
+    ask_guard(d, live);
     if (d->policy < EXPERTS)
         d->record.policy = experts_name(d->policy);
     else if (!d->predicted)
         d->record.policy = "full";
-    else if (is_cautious(d))
+    else if (d->cautious)
         d->record.policy = "cautious";
     else
         d->record.policy = rule_name(d->spec.rule);
@@ -280,7 +300,7 @@ void dynamic_begin(struct dynamic *d, const uint8_t *part,
                                         .planned_s = NAN,
                                         .expected = NAN,
                                         .would_s = NAN};
-    d->would_s = NAN;
+    d->would_s = d->careful_s = NAN;
     d->gain_due = false;
     live_plan(d->live, d->spec.rule == RULE_LIVE ? p : NULL, d->spec.late);
     begin_workers(d, part);
@@ -375,8 +395,13 @@ bool dynamic_model_closes(struct dynamic *d, double now_s, double *next_s)
         d->would_s = now_s;
         d->would = d->arrived;
     }
-    if (close && is_cautious(d) && d->spec.rule == RULE_LIVE)
-        close = live_recheck(d->live, d->lambda / 4);
+    if (close && d->cautious) {
+        close = live_recheck(d->live, cautious_price(d));
+        if (close && isnan(d->careful_s)) {
+            d->careful_s = now_s;
+            d->careful = d->arrived;
+        }
+    }
     return close;
 }
 
@@ -389,7 +414,7 @@ bool dynamic_close(struct dynamic *d, double now_s, double *next_s)
     if (!d->waiting)
         return true;
     /* the model is asked when it decides, or for the guard's sake */
-    if (d->policy == EXPERTS ||
+    if (d->policy == EXPERTS || (d->cautious && isnan(d->careful_s)) ||
         (isnan(d->would_s) && (d->guard || d->spec.dry)))
         close = dynamic_model_closes(d, now_s, next_s);
     if (d->policy < EXPERTS)

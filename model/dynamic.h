@@ -101,8 +101,8 @@ void dynamic_end(struct dynamic *d, double elapsed_s, const float *log_s,
 
 /* What happened in the step that ended last. */
 struct dynamic_record {
-    uint64_t step;       /* counted from 0 by dynamic_begin */
-    const char *policy;  /* who decided: "warm-up", "live", "full", "roll10" */
+    uint64_t step;      /* counted from 0 by dynamic_begin */
+    const char *policy; /* who decided: "warm-up", "live", "cautious", "full" */
     size_t contributors; /* arrived by the close */
     double elapsed_s;
     double planned_s; /* close planned before the first arrival; NaN: none */

@@ -143,6 +143,18 @@ static void model_score(struct dynamic *d, double *count, double *time_s)
     *time_s = d->would_s + d->overhead_s;
 }
 
+static void score_caution(struct dynamic *d, double all, double all_s)
+{
+    double count = all, time_s = all_s;
+
+    if (!isnan(d->careful_s)) {
+        count = (double)d->careful;
+        time_s = d->careful_s + d->overhead_s;
+    }
+    guard_caution_score(&d->caution, count - all, time_s - all_s, d->lambda,
+                        all);
+}
+
 static void score_experts(struct dynamic *d, const float *log_s,
                           const uint8_t *status)
 {
@@ -155,7 +167,9 @@ static void score_experts(struct dynamic *d, const float *log_s,
         time_s[e] = d->sorted_s[c - 1] + d->overhead_s;
     }
     model_score(d, &count[EXPERTS], &time_s[EXPERTS]);
-    guard_score(d->guard, count, time_s);
+    guard_score(d->guard, count, time_s, d->lambda);
+    if (d->cautious && d->core.step >= BLIND_STEPS)
+        score_caution(d, count[EXPERT_FULL], time_s[EXPERT_FULL]);
     if (d->core.step >= BLIND_STEPS && d->core.step < d->spec.warmup &&
         d->working)
         lambda_add(&d->core.foregone, count[EXPERTS] / (double)d->working,

@@ -41,6 +41,7 @@ struct dynamic {
     struct live *live;
     struct experts *experts; /* fresh starts and a guard, else NULL */
     struct guard *guard;     /* with them */
+    struct guard_caution caution;
     struct dynamic_core core;
     uint32_t *node;        /* [n] */
     struct worker *worker; /* [n] */
@@ -54,11 +55,14 @@ struct dynamic {
     double overhead_s, lambda, last_at_s;
     bool predicted;
     size_t policy;    /* an expert, or EXPERTS: the model */
+    bool cautious;    /* the model decides at a lower price, or would */
     size_t model_cut; /* of a fixed rule */
     size_t cut[EXPERTS];
     size_t would;   /* what the model's policy would have got, unguarded */
     double would_s; /* NaN: it has not closed */
-    bool gain_due;  /* the close's gain is not predicted yet */
+    size_t careful; /* the same at the lower price */
+    double careful_s;
+    bool gain_due; /* the close's gain is not predicted yet */
     struct dynamic_record record;
 };
 

@@ -12,7 +12,13 @@ static const double keep[HORIZONS] = {.95, .985};
 /* An expert takes over when its advantage is Z_ON standard errors and a share
  * ADVANTAGE of a step, and gives back below Z_OFF.  A cut must gain MIN_GAIN.
  * At first, when the favourite itself has seen few steps and is the less to be
- * trusted, Z_FIRST are enough. */
+ * trusted, Z_FIRST are enough.
+ *
+ * What a second is worth decides who is ahead.  At the favourite's throughput of
+ * late an error in the run's lambda is found out; but where most workers are
+ * slow for a while, waiting for them looks good at it, and is not over the run.
+ * So once there are steps enough for the run's lambda to mean something, an
+ * expert has to be ahead at both. */
 #define Z_FIRST   1.5
 #define Z_ON      2.2
 #define Z_OFF     1.
@@ -22,13 +28,14 @@ static const double keep[HORIZONS] = {.95, .985};
 
 enum {
     FIRST_STEPS = 8,   /* scored before anything is decided */
-    SETTLED_STEPS = 60 /* until Z_ON holds */
+    SETTLED_STEPS = 60 /* until Z_ON holds, and the run's lambda counts */
 };
 
 #define RATE_KEEP .98
 
 struct score {
     double mean[HORIZONS], square[HORIZONS]; /* discounted sums */
+    double run[HORIZONS];                    /* the same at the run's lambda */
     double count, time_s;                    /* discounted by RATE_KEEP */
 };
 
@@ -72,17 +79,21 @@ void guard_free(struct guard *g)
 
 static double advantage(const struct guard *g, size_t e, size_t h)
 {
-    return g->score[e].mean[h] / g->weight[h];
+    double sum = g->score[e].mean[h];
+
+    if (g->steps >= SETTLED_STEPS)
+        sum = fmin(sum, g->score[e].run[h]);
+    return sum / g->weight[h];
 }
 
 /* The advantage in standard errors. */
 static double z_value(const struct guard *g, size_t e, size_t h)
 {
-    double mean = advantage(g, e, h);
+    double mean = g->score[e].mean[h] / g->weight[h];
     double var =
         fmax(g->score[e].square[h] / g->weight[h] - mean * mean, 1e-12);
     double n = fmin((1 + keep[h]) / (1 - keep[h]), (double)g->steps);
-    return mean / sqrt(var / n);
+    return advantage(g, e, h) / sqrt(var / n);
 }
 
 static double z_on(const struct guard *g)
@@ -133,7 +144,27 @@ size_t guard_pick(struct guard *g)
     return g->current;
 }
 
-void guard_score(struct guard *g, const double *count, const double *time_s)
+static void add_advantages(struct guard *g, const double *count,
+                           const double *time_s, double recent, double lambda)
+{
+    size_t f = g->favourite;
+
+    for (size_t h = 0; h < HORIZONS; h++)
+        g->weight[h] = keep[h] * g->weight[h] + 1;
+    for (size_t e = 0; e < g->n; e++) {
+        double more = count[e] - count[f], longer_s = time_s[e] - time_s[f];
+        double late = more - recent * longer_s, run = more - lambda * longer_s;
+        struct score *s = &g->score[e];
+        for (size_t h = 0; h < HORIZONS; h++) {
+            s->mean[h] = keep[h] * s->mean[h] + late;
+            s->square[h] = keep[h] * s->square[h] + late * late;
+            s->run[h] = keep[h] * s->run[h] + run;
+        }
+    }
+}
+
+void guard_score(struct guard *g, const double *count, const double *time_s,
+                 double lambda)
 {
     for (size_t e = 0; e < g->n; e++) {
         if (!(count[e] > 0) || !(time_s[e] > 0) || !isfinite(count[e]) ||
@@ -145,17 +176,10 @@ void guard_score(struct guard *g, const double *count, const double *time_s)
         g->score[e].count = RATE_KEEP * g->score[e].count + count[e];
         g->score[e].time_s = RATE_KEEP * g->score[e].time_s + time_s[e];
     }
-    double lambda = guard_throughput(g, g->favourite);
-    double base = count[g->favourite] - lambda * time_s[g->favourite];
-    for (size_t h = 0; h < HORIZONS; h++) {
-        g->weight[h] = keep[h] * g->weight[h] + 1;
-        for (size_t e = 0; e < g->n; e++) {
-            double a = count[e] - lambda * time_s[e] - base;
-            struct score *s = &g->score[e];
-            s->mean[h] = keep[h] * s->mean[h] + a;
-            s->square[h] = keep[h] * s->square[h] + a * a;
-        }
-    }
+    double recent = guard_throughput(g, g->favourite);
+    if (!(lambda > 0) || !isfinite(lambda))
+        lambda = recent;
+    add_advantages(g, count, time_s, recent, lambda);
     g->steps++;
 }
 
@@ -163,6 +187,24 @@ double guard_throughput(const struct guard *g, size_t expert)
 {
     const struct score *s = &g->score[expert];
     return s->time_s > 0 ? s->count / s->time_s : NAN;
+}
+
+/* Caution is left for waiting when it loses as much as a cut has to gain. */
+bool guard_caution_pays(const struct guard_caution *g)
+{
+    return g->steps < FIRST_STEPS || g->sum >= -MIN_GAIN * g->weight;
+}
+
+void guard_caution_score(struct guard_caution *g, double more, double longer_s,
+                         double lambda, double all)
+{
+    double gain = (more - lambda * longer_s) / all;
+
+    if (!isfinite(gain))
+        return;
+    g->sum = keep[HORIZONS - 1] * g->sum + gain;
+    g->weight = keep[HORIZONS - 1] * g->weight + 1;
+    g->steps++;
 }
 
 /* The fallback under carry-over (its constants were chosen by simulation). */

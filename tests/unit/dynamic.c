@@ -256,22 +256,26 @@ static void policies(void)
         dynamic_free(d[i]);
 }
 
-/* A step of fresh starts that a given policy closes; exact in time. */
-static void step_by(struct dynamic *d, const double *x_s, size_t policy)
+static void begin(struct dynamic *d)
 {
-    uint8_t part[N], status[N];
+    uint8_t part[N];
+
+    memset(part, DYNAMIC_READY, sizeof part);
+    dynamic_begin(d, part, NULL, .02);
+}
+
+/* What follows begin, with fresh starts; exact in time. */
+static void play(struct dynamic *d, const double *x_s)
+{
+    uint8_t status[N];
     float log_s[N];
     bool in[N] = {false};
     double now = 0, next_s;
 
     for (size_t j = 0; j < N; j++) {
-        part[j] = DYNAMIC_READY;
         status[j] = TIMING_EXACT;
         log_s[j] = (float)log(x_s[j]);
     }
-    dynamic_begin(d, part, NULL, .02);
-    d->policy = policy;
-    d->lambda = 40;
     bool closed = dynamic_close(d, 0, &next_s);
     while (!closed) {
         size_t next = N;
@@ -287,6 +291,64 @@ static void step_by(struct dynamic *d, const double *x_s, size_t policy)
         closed = dynamic_close(d, now, &next_s);
     }
     dynamic_end(d, now, log_s, status);
+}
+
+/* A step that a given policy closes. */
+static void step_by(struct dynamic *d, const double *x_s, size_t policy)
+{
+    begin(d);
+    d->policy = policy;
+    d->lambda = 40;
+    play(d, x_s);
+}
+
+/* At a lower price it closes later, but still without a slow node. */
+static void cautious(void)
+{
+    struct dynamic *d = create(LIVE_FRESH, RULE_LIVE, true, false);
+    struct cluster c = {.count = 0};
+    size_t later = 0, cut = 0;
+    bool good = true;
+
+    rng_seed(&c.rng, 8, 0);
+    for (size_t t = 0; t < 40; t++) {
+        draw(&c);
+        begin(d);
+        d->policy = EXPERTS;
+        d->cautious = true;
+        d->lambda = 40;
+        play(d, c.x_s);
+        if (isnan(d->careful_s)) /* nobody was left to wait for */
+            continue;
+        good &= d->careful_s >= d->would_s && d->careful >= d->would &&
+                d->careful == dynamic_record(d)->contributors;
+        later += d->careful > d->would;
+        cut += d->careful <= N - N / NODES;
+    }
+    ok(good && later > 5, "caution waits for more (%zu of 40)", later);
+    ok(cut > 10, "not for a slow node (%zu of 40)", cut);
+    dynamic_free(d);
+}
+
+/* A model that sees a spread where there is none cuts at any price what would be
+ * in at once. */
+static void mistaken(void)
+{
+    struct dynamic *d = create(LIVE_FRESH, RULE_LIVE, true, false);
+    double x_s[N];
+    size_t cut = 0;
+
+    for (size_t j = 0; j < N; j++)
+        x_s[j] = 1 + .0001 * (double)j;
+    for (int t = 0; t < 80; t++) {
+        begin(d);
+        play(d, x_s);
+        cut += dynamic_record(d)->contributors < N;
+    }
+    ok(d->would < N / 2 && d->careful < N, "a mistaken model would cut");
+    ok(cut < 10, "what does not pay is given up (%zu of 80 cut)", cut);
+    is_str(dynamic_record(d)->policy, "full", "for waiting");
+    dynamic_free(d);
 }
 
 /* What the model would have got is the same, whoever closes the step. */
@@ -518,6 +580,8 @@ int main(void)
     warm_up();
     policies();
     foregone();
+    cautious();
+    mistaken();
     dry();
     sit_out();
     state();

@@ -23,7 +23,7 @@ static void run(struct guard *g, struct rng *r, const double *rate, int steps,
             c[e] = 10;
             time_s[e] = 10 / rate[e] * common * (1 + .01 * rng_normal(r));
         }
-        guard_score(g, c, time_s);
+        guard_score(g, c, time_s, NAN);
     }
 }
 
@@ -40,7 +40,7 @@ static int take_overs(int steps, double ratio)
         double change = .01 * (1 + (t % 2 ? 1 : -1) / ratio);
         double time_s[N] = {1.2, 1, 1 - change};
         followed += guard_pick(g) == OTHER;
-        guard_score(g, count, time_s);
+        guard_score(g, count, time_s, NAN);
     }
     followed += guard_pick(g) == OTHER;
     guard_free(g);
@@ -79,9 +79,37 @@ static void follow(void)
 
     double c[N] = {10, 10, 10}, bad[N] = {1, NAN, 1};
     double before = guard_throughput(g, OTHER);
-    guard_score(g, c, bad);
+    guard_score(g, c, bad, NAN);
     ok(guard_throughput(g, OTHER) == before, "a NaN is not scored");
     guard_free(g);
+}
+
+/* Who is followed after so many steps in which the favourite takes 4 of 16 in
+ * 1.1 s, and waiting for all takes 2.7 s, give or take 1 %. */
+static size_t slow_majority(int steps, double lambda)
+{
+    const double count[N] = {16, 4, 4};
+    struct guard *g;
+
+    guard_create(N, MODEL, FULL, &g, NULL);
+    for (int t = 0; t < steps; t++) {
+        double time_s[N] = {t % 2 ? 2.7 : 2.73, 1.1, 1.2};
+        guard_score(g, count, time_s, lambda);
+    }
+    size_t pick = guard_pick(g);
+    guard_free(g);
+    return pick;
+}
+
+static void two_prices(void)
+{
+    is_int((long long)slow_majority(100, NAN), FULL,
+           "most are slow: waiting looks good at the throughput of late");
+    is_int((long long)slow_majority(100, 8), MODEL,
+           "not over a run that is faster");
+    is_int((long long)slow_majority(100, 3), FULL, "but over a slow one");
+    is_int((long long)slow_majority(30, 8), FULL,
+           "at first the run's throughput is not known");
 }
 
 static void refused(void)
@@ -164,6 +192,7 @@ int main(void)
 {
     follow();
     first_steps();
+    two_prices();
     refused();
     carry();
     simple();

@@ -131,6 +131,35 @@ static void test_filter(void)
     set_filter_free(f);
 }
 
+/* A slow worker that is always cut long before it would come is not thought
+ * slower every time, though what is expected beyond the bound is. */
+static void test_cut_often(void)
+{
+    struct set_filter *f;
+    size_t size;
+    float y[2] = {0, .5f}, mean[2] = {0}, var[2] = {0, .04f};
+    uint8_t status[2] = {2, 2};
+    const struct set_imputed imputed = {mean, var};
+
+    set_filter_create(2, 1, (uint32_t[]){0, 0}, 0, SET_FLAGS_ONE, &f, NULL);
+    double *fast = set_filter_state(f, &size) + 2;
+    for (size_t i = 0; i < 20; i++)
+        set_filter_update(f, y, status, &imputed);
+    status[1] = TIMING_CENSORED;
+    y[1] = .1f;
+    for (size_t i = 0; i < 60; i++) {
+        mean[1] = (float)fast[1] + .1f;
+        set_filter_update(f, y, status, &imputed);
+    }
+    ok(fast[1] < .9, "%.2f is expected after 60 cuts, .5 was", fast[1]);
+    y[1] = 1.5f;
+    mean[1] = 1.6f;
+    for (size_t i = 0; i < 20; i++)
+        set_filter_update(f, y, status, &imputed);
+    ok(fast[1] > 1.5, "one that ran for longer is");
+    set_filter_free(f);
+}
+
 int main(void)
 {
     made_init(&made, N, NODES, .3);
@@ -138,6 +167,7 @@ int main(void)
     test_atoms();
     test_extremes();
     test_filter();
+    test_cut_often();
     made_free(&made);
     return done();
 }
