@@ -128,6 +128,7 @@ static void begin(struct live *l, enum live_late late)
     l->next = l->col = 0;
     l->decided = false;
     l->ask_at = SIZE_MAX;
+    l->ask_s = INFINITY;
     l->quiet_s = 0;
     l->planned_s = l->expected = l->elapsed_s = NAN;
 }
@@ -244,6 +245,7 @@ static bool best_is_now(struct live *l, double lambda)
     l->planned_s = best.close_s;
     l->expected = best.expected;
     l->ask_at = best.count;
+    l->ask_s = best.between ? best.close_s : INFINITY;
     return best.now;
 }
 
@@ -271,6 +273,19 @@ static double next_tick(const struct live *l)
     return INFINITY;
 }
 
+/* The time between ticks at which the plan closes has come. */
+static bool plan_is_due(const struct live *l, double now_s)
+{
+    return now_s >= l->ask_s * (1 - 1e-9);
+}
+
+static double next_ask(const struct live *l, double now_s)
+{
+    double tick_s = next_tick(l);
+
+    return plan_is_due(l, now_s) ? tick_s : fmin(l->ask_s, tick_s);
+}
+
 bool live_close(struct live *l, double now_s, double lambda, double *next_s)
 {
     const struct live_table *t = &l->table;
@@ -283,8 +298,8 @@ bool live_close(struct live *l, double now_s, double lambda, double *next_s)
     bool due = l->next < t->cols && now_s >= t->tau_s[l->next] * (1 - 1e-9);
     while (l->next < t->cols && now_s >= t->tau_s[l->next] * (1 - 1e-9))
         l->col = l->next++;
-    due = due && now_s >= l->quiet_s * (1 - 1e-9);
-    *next_s = next_tick(l);
+    due = (due && now_s >= l->quiet_s * (1 - 1e-9)) || plan_is_due(l, now_s);
+    *next_s = next_ask(l, now_s);
     if (l->next == 0 ||
         (!due && l->n > SMALL_N && l->arrived < l->ask_at && l->next < t->cols))
         return false;
@@ -296,7 +311,7 @@ bool live_close(struct live *l, double now_s, double lambda, double *next_s)
     live_look(l, now_s, lambda);
     bool close = best_is_now(l, lambda) && enough;
     l->quiet_s = now_s + QUIET * (l->planned_s - now_s);
-    *next_s = next_tick(l);
+    *next_s = next_ask(l, now_s);
     return close;
 }
 
@@ -304,7 +319,7 @@ bool live_recheck(struct live *l, double lambda)
 {
     if (!l->planned || !l->decided || l->arrived < count_wanted(l))
         return false;
-    if (lambda < l->price) /* further ticks are worth waiting for then */
+    if (lambda < l->price || lambda > l->price) /* other plans matter then */
         live_look(l, l->outlook.now_s, lambda);
     return best_is_now(l, lambda);
 }

@@ -58,9 +58,10 @@ void live_arrive(struct live *l, size_t worker, double duration_s);
  *   now_s     in   since the step's start
  *   lambda    in   contributors a second; not positive: wait for all
  *   next_s    out  when to ask again if nobody arrives (INFINITY: never)
- * To be asked at ticks (*next_s) and at each arrival; decides at ticks, and for
- * n <= 64 at each call.  True as well when nobody is left to wait for.  Local,
- * no allocation. */
+ * To be asked at *next_s, a tick or the time at which the plan closes, and at
+ * each arrival; decides at *next_s, at the arrival that the plan waits for, and
+ * for n <= 64 at each call.  True as well when nobody is left to wait for.
+ * Local, no allocation. */
 bool live_close(struct live *l, double now_s, double lambda, double *next_s);
 
 /* Would another lambda close at the last decision too?  Its plan then holds. */

@@ -7,8 +7,8 @@
 #include "live_outlook.h"
 #include "live_table.h"
 
-/* Up to so many workers decide at each arrival too; more do at ticks and at the
- * arrival that a plan waits for. */
+/* Up to so many workers decide at each arrival too; more do at ticks and at
+ * what a plan waits for, an arrival or a time between ticks. */
 enum { LIVE_SMALL_N = 64 };
 
 enum part {
@@ -47,8 +47,9 @@ struct live {
     bool now_is_tick;        /* the last look was at one */
     bool decided; /* there is a decision in this step, and posterior holds */
     struct live_outlook outlook; /* of the last one, */
-    double price;                /* made for this lambda or a higher one */
-    size_t ask_at;               /* arrivals at which its plan closes */
+    double price;                /* made for this lambda */
+    size_t ask_at;               /* arrivals at which its plan closes, */
+    double ask_s;                /* or when, between ticks; INFINITY */
     double quiet_s;              /* no tick before this is looked at */
     double planned_s, expected, elapsed_s;
     double close_s; /* running close */

@@ -13,8 +13,13 @@
 enum { LANES = LIVE_LANES, G = PRED_G, M = PRED_M };
 enum { WIDE = LIVE_WIDE, BLOCKS = LIVE_BLOCKS };
 
-/* Ticks that are read at once. */
-enum { STRETCH = 6 };
+/* Ticks that are read at once: at first as far as will do where the last plan
+ * still is about right. */
+enum { STRETCH = 6, BEYOND_PLAN = 5 };
+
+/* Workers whose part of the table is fetched ahead: a row is too short for the
+ * hardware to see where the next one is. */
+enum { FETCH_AHEAD = 3 };
 
 /* With so many times the arrivals expected by a tick that plans are made for,
  * those plans are over by then: the probability that they are not is 2e-8 with
@@ -28,10 +33,18 @@ enum { PLENTY = 4 };
  * worth waiting for is no plan. */
 #define REACH 1.5
 
+static inline void fetch(const float *row, size_t ticks)
+{
+    for (size_t i = 0; i < ticks * WIDE; i += 64 / sizeof *row)
+        __builtin_prefetch(row + i);
+}
+
 /* The survivals of those running or later, at the tick last come to. */
 static void copy_column(struct live *l)
 {
     for (size_t j = 0; j < l->n; j++) {
+        for (size_t b = 0; j + FETCH_AHEAD < l->n && b < BLOCKS; b++)
+            fetch(live_table_at(&l->table, j + FETCH_AHEAD, b, l->col), 1);
         if (l->part[j] != RUNNING && l->part[j] != LATER)
             continue;
         for (size_t b = 0; b < BLOCKS; b++)
@@ -187,6 +200,9 @@ static void add_block(struct live *l, size_t i, size_t b, size_t from,
                       live_early_at(&l->early, l->col, i, b, col), sum);
     for (size_t c = l->listed_first[i]; c < l->listed_first[i + 1]; c++) {
         size_t j = l->listed[c];
+        if (c + FETCH_AHEAD < l->listed_first[l->n_nodes])
+            fetch(live_table_at(&l->table, l->listed[c + FETCH_AHEAD], b, col),
+                  to - from);
         bool is_late = !l->summed[i] || live_is_late(l, j);
         live_add_late(is_late ? posterior : minus,
                       is_late ? l->column + j * LANES + b * WIDE
@@ -210,6 +226,7 @@ static void expect_late(struct live *l, size_t from, size_t to)
             l->sum[q * LANES + k] =
                 l->late[(k / WIDE * LIVE_COLS + q) * WIDE + k % WIDE];
     }
+    live_outlook_left(&l->outlook, l->sum, from, to);
 }
 
 /* How many of the later ticks a plan may close at, at least the next one. */
@@ -226,8 +243,21 @@ static size_t ticks_ahead(const struct live *l, double now_s, double lambda)
     return q - (l->col + 1);
 }
 
-/* Plenty of arrivals are expected by the tick before q, whichever the cluster
- * atom. */
+/* Later ticks up to the close last planned, or in the step's first look up to
+ * where steps close. */
+static size_t ticks_to_plan(const struct live *l)
+{
+    const struct live_table *t = &l->table;
+    double close_s = isnan(l->planned_s) ? l->close_s : l->planned_s;
+    size_t q = l->col + 1;
+
+    while (q < t->cols && t->tau_s[q] < close_s)
+        q++;
+    return q - (l->col + 1);
+}
+
+/* Plenty of arrivals for the plans for counts are expected by the tick before
+ * q, whichever the cluster atom. */
 static bool is_plenty(const struct live *l, const double *p, size_t q)
 {
     const float *sum = l->sum + (q - 1) * LANES;
@@ -237,29 +267,38 @@ static bool is_plenty(const struct live *l, const double *p, size_t q)
         for (size_t m = 0; m < M; m++)
             left += sum[g * M + m];
         if (p[g] > UNLIKELY && !((double)l->outlook.late - left / p[g] >=
-                                 (double)(PLENTY * l->counts)))
+                                 (double)(PLENTY * l->outlook.counts)))
             return false;
     }
     return true;
 }
 
+/* What the best of the first so many later ticks gains over closing now.  A
+ * plan for a count gains less than that count. */
+static double tick_gain(const struct live_outlook *o, size_t ticks,
+                        double lambda)
+{
+    double best = 0, late = (double)o->late;
+
+    for (size_t q = 0; q < ticks; q++)
+        best =
+            fmax(best, late - o->left[q] - lambda * (o->tau_s[q] - o->now_s));
+    return best;
+}
+
 /* No plan that closes at later tick q or beyond is better than all before: not
- * even if everybody came by then. */
+ * even if everybody came by then.  Nor is one between ticks, where a choice
+ * takes knowing two further ones. */
 static bool is_settled(const struct live *l, const double *p, size_t q,
                        double lambda)
 {
     const struct live_outlook *o = &l->outlook;
-    double late = (double)o->late, best = -lambda * o->now_s;
+    double gain = tick_gain(o, q, lambda);
+    double end_s = o->tau_s[o->dense ? q - 2 : q];
 
-    if (!is_plenty(l, p, q))
+    if (gain < (double)o->counts && !is_plenty(l, p, q))
         return false;
-    for (size_t i = 0; i < q; i++) {
-        double left = 0;
-        for (size_t k = 0; k < LANES; k++)
-            left += l->sum[i * LANES + k];
-        best = fmax(best, late - left - lambda * o->tau_s[i]);
-    }
-    return late - lambda * o->tau_s[q] < best;
+    return (double)o->late - lambda * (end_s - o->now_s) < gain;
 }
 
 /* The same at each node. */
@@ -292,12 +331,17 @@ void live_look(struct live *l, double now_s, double lambda)
     cluster_posterior(l, p);
     o->late = list_late(l);
     o->counts = o->late < l->counts ? o->late : l->counts;
-    size_t stretch = o->late < PLENTY * l->counts ? ahead : STRETCH;
+    size_t stretch =
+        o->late < PLENTY * l->counts ? ahead : ticks_to_plan(l) + BEYOND_PLAN;
     do {
         size_t from = o->ticks;
         o->ticks = ahead - from < stretch ? ahead : from + stretch;
         expect_late(l, from, o->ticks);
+        o->dense = l->counts > 0 && live_outlook_is_dense(o);
+        stretch = STRETCH;
     } while (o->ticks < ahead && !is_settled(l, p, o->ticks, lambda));
+    if (!(tick_gain(o, o->ticks, lambda) < (double)o->counts))
+        o->counts = 0;
     live_outlook_expect(o, p, l->sum);
     l->price = lambda;
     l->decided = true;

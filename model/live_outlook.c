@@ -6,6 +6,12 @@
 
 #include "vmath.h"
 
+/* Of the time between two ticks at which a plan closes. */
+enum { BISECTIONS = 10 };
+
+/* Workers that a plan is to gain, where it could be made anew all the time. */
+#define LEAST_GAIN .05
+
 enum { LANES = LIVE_LANES, G = PRED_G, M = PRED_M };
 
 /* All cluster atoms side by side, in the compilers' own vectors; the lanes
@@ -137,14 +143,26 @@ static void add_courses(struct live_outlook *o, const double *p,
     }
 }
 
-void live_outlook_expect(struct live_outlook *o, const double *p,
-                         const float *sum)
+void live_outlook_left(struct live_outlook *o, const float *sum, size_t from,
+                       size_t to)
 {
-    for (size_t q = 0; q < o->ticks; q++) {
+    for (size_t q = from; q < to; q++) {
         o->left[q] = 0;
         for (size_t l = 0; l < LANES; l++)
             o->left[q] += sum[q * LANES + l];
     }
+}
+
+bool live_outlook_is_dense(const struct live_outlook *o)
+{
+    return o->ticks > 1 &&
+           ((double)o->late - o->left[0]) * (o->tau_s[1] - o->tau_s[0]) >=
+               LIVE_COUNTS_MIN * (o->tau_s[0] - o->now_s);
+}
+
+void live_outlook_expect(struct live_outlook *o, const double *p,
+                         const float *sum)
+{
     if (o->counts)
         add_courses(o, p, sum);
 }
@@ -160,18 +178,88 @@ static void take_better(struct live_choice *best, double *value, double lambda,
     }
 }
 
+/* Knots, the moments at which the number late is known: now, later ticks. */
+static double knot_s(const struct live_outlook *o, size_t i)
+{
+    return i ? o->tau_s[i - 1] : o->now_s;
+}
+
+static double late_at(const struct live_outlook *o, size_t i)
+{
+    return i ? fmax(o->left[i - 1], 1e-9) : (double)o->late;
+}
+
+/* The hazard of one that is late, between knots i and i + 1. */
+static double hazard_between(const struct live_outlook *o, size_t i)
+{
+    return log(late_at(o, i) / late_at(o, i + 1)) /
+           (knot_s(o, i + 1) - knot_s(o, i));
+}
+
+/* That at knot i, on a line from the middle of one interval to that of the
+ * next, and low enough that the cubics between knots do not turn. */
+static double hazard_at(const struct live_outlook *o, size_t i)
+{
+    size_t mid = i < 1 ? 1 : i < o->ticks ? i : o->ticks - 1;
+    double a = hazard_between(o, mid - 1), b = hazard_between(o, mid);
+    double first_s = (knot_s(o, mid - 1) + knot_s(o, mid)) / 2;
+    double last_s = (knot_s(o, mid) + knot_s(o, mid + 1)) / 2;
+    double f = (knot_s(o, i) - first_s) / (last_s - first_s);
+    double least = i < mid ? a : i > mid ? b : fmin(a, b);
+
+    return fmax(0, fmin(a + f * (b - a), 3 * least));
+}
+
+/* The time between knots i and i + 1 at which the rate of arrivals falls to
+ * lambda, if there is one.  The sum of hazard is a cubic there. */
+static void take_between(const struct live_outlook *o, size_t i, double lambda,
+                         struct live_choice *best, double *value)
+{
+    double width_s = knot_s(o, i + 1) - knot_s(o, i), left = late_at(o, i);
+    double h0 = hazard_at(o, i) * width_s, h1 = hazard_at(o, i + 1) * width_s;
+    double h = hazard_between(o, i) * width_s;
+    double c2 = 3 * h - 2 * h0 - h1, c3 = h0 + h1 - 2 * h;
+    double low = 0, high = 1, u = .5;
+
+    if (!(left * h0 > lambda * width_s) ||
+        !(late_at(o, i + 1) * h1 < lambda * width_s))
+        return;
+    for (int step = 0; step < BISECTIONS; step++) {
+        u = (low + high) / 2;
+        left = late_at(o, i) * exp(-u * (h0 + u * (c2 + u * c3)));
+        if (left * (h0 + u * (2 * c2 + u * 3 * c3)) > lambda * width_s)
+            low = u;
+        else
+            high = u;
+    }
+    struct live_choice plan = {.close_s = knot_s(o, i) + u * width_s,
+                               .expected =
+                                   (double)(o->arrived + o->late) - left,
+                               .count = SIZE_MAX,
+                               .between = true};
+    take_better(best, value, lambda, &plan);
+}
+
 struct live_choice live_outlook_best(const struct live_outlook *o,
                                      double lambda)
 {
-    double arrived = (double)o->arrived;
-    struct live_choice best = {true, o->now_s, arrived, SIZE_MAX};
-    double value = arrived - lambda * o->now_s;
+    double arrived = (double)o->arrived, now = arrived - lambda * o->now_s;
+    const struct live_choice close = {true, o->now_s, arrived, SIZE_MAX, false};
+    struct live_choice best = close;
+    double value = now;
+    size_t knot = 0;
 
     for (size_t q = 0; q < o->ticks; q++) {
         struct live_choice plan = {.close_s = o->tau_s[q], .count = SIZE_MAX};
         plan.expected = arrived + (double)o->late - o->left[q];
         take_better(&best, &value, lambda, &plan);
+        if (best.close_s == o->tau_s[q])
+            knot = q + 1;
     }
+    if (o->dense && knot > 0)
+        take_between(o, knot - 1, lambda, &best, &value);
+    if (o->dense && knot < o->ticks)
+        take_between(o, knot, lambda, &best, &value);
     for (size_t k = 0; k < o->counts; k++) {
         for (size_t q = 0; q < o->ticks; q++) {
             struct live_choice plan = {.close_s = o->now_s + o->wait_s[k][q],
@@ -180,5 +268,7 @@ struct live_choice live_outlook_best(const struct live_outlook *o,
             take_better(&best, &value, lambda, &plan);
         }
     }
+    if (o->dense && value - now < LEAST_GAIN)
+        return close;
     return best;
 }

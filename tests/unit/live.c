@@ -367,6 +367,7 @@ static void outlook_init(struct live_outlook *o, double power, double *tau_s)
         tau_s[q] = 5 + t;
         sum[q * LIVE_LANES] = 3 * (float)exp(-pow(t, power));
     }
+    live_outlook_left(o, sum, 0, o->ticks);
     live_outlook_expect(o, p, sum);
 }
 
