@@ -16,7 +16,7 @@
 #include "dsgd_error.h"
 
 struct trace {
-    char *name; /* without folder and ".csv" */
+    char *name; /* without folder and ".csv", printable */
     size_t steps, n, n_nodes;
     size_t features;            /* per node, 0: no telemetry */
     const char *const *feature; /* [features] names, not owned */
@@ -65,7 +65,7 @@ enum dsgd_err trace_parse(const struct trace_text *csv,
                           struct dsgd_error *err);
 
 /* Write a trace: path, and beside it the nodes and, if there is any, the
- * telemetry.  Durations are written so that reading gives the same bits.
+ * telemetry; else what is there of another trace is removed.  Durations are written so that reading gives the same bits.
  * Errors: DSGD_E_IO, DSGD_E_NOSPACE, DSGD_E_NOMEM. */
 enum dsgd_err trace_write(const struct trace *t, const char *path,
                           struct dsgd_error *err);
