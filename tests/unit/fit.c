@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "dmm.h"
+#include "fit_checkpoint.h"
 #include "fit_dmm.h"
 #include "fit_options.h"
 #include "fit_pool.h"
@@ -188,6 +189,21 @@ static void checkpoints(void)
     drop(&s);
 }
 
+static void wild_counts(void)
+{
+    float memory[8] = {0};
+    struct fit_state s = {.params = memory, .best = memory + 2};
+    struct dsgd_error err = {""};
+
+    adam_init(&s.adam, 2, memory + 4);
+    s.step = UINT64_MAX;
+    fit_checkpoint_save(checkpoint, &s, NULL);
+    is_int(fit_checkpoint_load(checkpoint, &s, &err), DSGD_E_FORMAT,
+           "a checkpoint of more steps than are counted");
+    has_str(err.text, "its step is \"1.8446744073709552e+19", "names the number");
+    unlink(checkpoint);
+}
+
 /* A model that could not be written is not lost. */
 static void resumed_at_the_end(void)
 {
@@ -342,6 +358,7 @@ int main(void)
     small_fit("dmm", dmm_subject, 60, .1);
     small_fit("set", set_subject, 20, .02);
     checkpoints();
+    wild_counts();
     resumed_at_the_end();
     early_end();
     too_few();
