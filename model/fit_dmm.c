@@ -191,10 +191,7 @@ static float guess(float y, int status)
 {
     if (status == TIMING_NONE)
         return 0;
-    if (status != TIMING_CENSORED)
-        return y;
-    double a = fmin(fmax(y, -8), 40);
-    return (float)fmin(ops_normal_hazard(a), a + 3);
+    return status == TIMING_CENSORED ? (float)ops_normal_beyond(y) : y;
 }
 
 static uint8_t known_as(int status)

@@ -29,7 +29,8 @@ static size_t stem_length(const char *path)
     return csv ? length - 4 : length;
 }
 
-char *trace_beside(const char *path, const char *suffix)
+/* path without ".csv", followed by suffix; NULL: no memory. */
+static char *beside(const char *path, const char *suffix)
 {
     char *out;
 
@@ -122,8 +123,8 @@ enum dsgd_err trace_read(const char *path, const char *const *feature,
                          struct dsgd_error *warning, struct dsgd_error *err)
 {
     struct trace_text csv = {0}, nodes = {0}, telemetry = {0};
-    char *nodes_path = trace_beside(path, ".nodes");
-    char *telemetry_path = trace_beside(path, ".telemetry.csv");
+    char *nodes_path = beside(path, ".nodes");
+    char *telemetry_path = beside(path, ".telemetry.csv");
     enum dsgd_err rc = nodes_path && telemetry_path
                            ? load(path, true, &csv, err)
                            : error_set(err, DSGD_E_NOMEM, "trace: no memory");
@@ -234,7 +235,7 @@ static enum dsgd_err write_file(const struct trace *t, const char *path,
 static enum dsgd_err remove_beside(const char *path, const char *suffix,
                                    struct dsgd_error *err)
 {
-    char *other = trace_beside(path, suffix);
+    char *other = beside(path, suffix);
     enum dsgd_err rc = DSGD_OK;
 
     if (!other)
@@ -250,7 +251,7 @@ static enum dsgd_err write_beside(const struct trace *t, const char *path,
                                   void (*body)(const struct trace *, FILE *),
                                   struct dsgd_error *err)
 {
-    char *other = trace_beside(path, suffix);
+    char *other = beside(path, suffix);
 
     if (!other)
         return error_set(err, DSGD_E_NOMEM, "%.200s: no memory", path);
