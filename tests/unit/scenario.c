@@ -216,6 +216,22 @@ static double quantile(const double *sorted, size_t n, double q)
                : sorted[i];
 }
 
+/* Effects multiply to what no file of a trace may hold. */
+static void limits(void)
+{
+    struct trace *t =
+        make("iid:n=20,T=40,wvar=5,cvspread=3", SCENARIO_FEATURES);
+    double least = INFINITY, most = 0;
+
+    for (size_t i = 0; i < t->steps * t->n; i++) {
+        least = fmin(least, t->duration_s[i]);
+        most = fmax(most, t->duration_s[i]);
+    }
+    ok(least >= TRACE_SHORTEST && most == TRACE_LONGEST,
+       "run-times from %g to %g", least, most);
+    trace_free(t);
+}
+
 /* As in make_scenarios.py. */
 static void figures(const struct trace *t, double *f)
 {
@@ -301,6 +317,7 @@ int main(void)
     determinism();
     telemetry();
     randomised();
+    limits();
     snprintf(path, sizeof path, "%s/tests/data/model/scenarios.txt",
              getenv("DSGD_SRCDIR"));
     FILE *in = fopen(path, "r");
