@@ -241,6 +241,11 @@ static enum dsgd_err split(struct fit_dmm *d, struct dsgd_error *err)
                              "run",
                              t->name, t->steps, held + FIT_DMM_LEAST, held);
         d->held[i] = t->steps - held;
+        if (fit_trace_known(t, d->held[i]) == 0)
+            return error_set(err, DSGD_E_RANGE,
+                             "%s: no run-time is known in its last %zu steps, "
+                             "to validate: give another run",
+                             t->name, held);
         d->starts += d->held[i] - W + 1;
     }
     return DSGD_OK;

@@ -331,7 +331,6 @@ static enum dsgd_err score(struct job *j, struct dsgd_error *err)
     double loss, sum = 0;
     size_t groups = 1;
 
-    (void)err;
     if (j->opt->kind == FIT_SET) {
         groups = fit_set_score(j->learner.self, SIZE_MAX, NULL, NULL);
         for (size_t i = 0; i < groups; i++) {
@@ -343,6 +342,8 @@ static enum dsgd_err score(struct job *j, struct dsgd_error *err)
         sum = j->learner.validate(j->learner.self);
     }
     fprintf(j->out, "%-10s %8.4f\n", "all", sum / (double)groups);
+    if (fflush(j->out) != 0 || ferror(j->out))
+        return error_set(err, DSGD_E_IO, "cannot write the scores");
     return DSGD_OK;
 }
 

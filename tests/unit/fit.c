@@ -200,7 +200,8 @@ static void wild_counts(void)
     fit_checkpoint_save(checkpoint, &s, NULL);
     is_int(fit_checkpoint_load(checkpoint, &s, &err), DSGD_E_FORMAT,
            "a checkpoint of more steps than are counted");
-    has_str(err.text, "its step is \"1.8446744073709552e+19", "names the number");
+    has_str(err.text, "its step is \"1.8446744073709552e+19",
+            "names the number");
     unlink(checkpoint);
 }
 
@@ -273,6 +274,35 @@ static void too_few(void)
     is_int(fit_set_create(model, &pool, &set, &learner, &err), DSGD_E_RANGE,
            "set: too few steps");
     has_str(err.text, "too few data: 40 steps in 1 file", "it says so");
+    timing_model_free(model);
+    fit_pool_clear(&pool);
+}
+
+/* A loss of 0 would look like a perfect prediction. */
+static void nothing_known(void)
+{
+    const struct fit_dmm_plan dmm = {.seed = 1, .validate = .15};
+    const struct fit_set_plan set = {.seed = 1, .validate = .15};
+    const struct set_config config = {N_FEATURES, SET_FLAGS_EACH, 8, 8};
+    struct fit_pool pool;
+    struct timing_model *model;
+    struct fit_learner learner;
+    struct dsgd_error err = {""};
+
+    fit_pool_init(&pool, N_FEATURES, features);
+    add(&pool, "iid:n=4,N=1,T=200");
+    struct fit_trace *t = pool.trace;
+    memset(t->target_status + t->n * 170, TIMING_NONE, t->n * 30);
+    is_int((long long)fit_trace_known(t, 150), 4 * 20, "what is known");
+    dmm_model_create(4, &model, NULL);
+    is_int(fit_dmm_create(model, &pool, &dmm, &learner, &err), DSGD_E_RANGE,
+           "dmm: nothing known of what is held out");
+    has_str(err.text, "iid: no run-time is known in its last 30 steps", "told");
+    timing_model_free(model);
+    set_model_create(&config, features, &model, NULL);
+    is_int(fit_set_create(model, &pool, &set, &learner, &err), DSGD_E_RANGE,
+           "set: the same");
+    has_str(err.text, "iid: no run-time is known in the last 15 %", "told");
     timing_model_free(model);
     fit_pool_clear(&pool);
 }
@@ -362,6 +392,7 @@ int main(void)
     resumed_at_the_end();
     early_end();
     too_few();
+    nothing_known();
     pools();
     options();
     rmdir(dir);

@@ -33,6 +33,8 @@ code "a refit from a model" 0 "$fit" --kind dmm --steps 20 --warm-start a.safete
     -o c.safetensors trace.csv
 code "a score" 0 "$fit" --kind dmm --score --warm-start a.safetensors trace.csv
 like "is a number" "$out" 'all +-?[0-9.]+$'
+"$fit" --kind dmm --score --warm-start a.safetensors trace.csv >/dev/full 2>&1
+is "which can't be written" $? 5
 
 code "a set model from a synthetic cluster" 0 "$fit" --synth=iid:n=8 --steps 3 \
     --progress none -o s.safetensors
