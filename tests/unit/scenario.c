@@ -3,8 +3,9 @@
 #include "scenario.h"
 
 #include "dsgd_names.h"
+#include "model_data.h"
 #include "oracle.h"
-#include "tap.h"
+#include "sort.h"
 #include "telemetry_names.h"
 
 static void same_features(void)
@@ -201,12 +202,6 @@ static void randomised(void)
 
 enum { FIGURES = 10, SEEDS = 24 };
 
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static double quantile(const double *sorted, size_t n, double q)
 {
     double at = q * (double)(n - 1);
@@ -241,7 +236,7 @@ static void figures(const struct trace *t, double *f)
     struct oracle o;
 
     memcpy(all, t->duration_s, cells * sizeof *all);
-    qsort(all, cells, sizeof *all, compare);
+    sort_doubles(cells, all);
     double median = quantile(all, cells, .5);
     f[0] = 0;
     for (size_t i = 0; i < cells; i++)
@@ -262,12 +257,12 @@ static void figures(const struct trace *t, double *f)
         aa += (m[s] - all_m) * (m[s] - all_m);
         ab += s ? (m[s] - all_m) * (m[s - 1] - all_m) : 0;
     }
-    qsort(ratio, T, sizeof *ratio, compare);
+    sort_doubles(T, ratio);
     f[5] = quantile(ratio, T, .5);
     f[6] = quantile(ratio, T, .9);
     f[7] = ab / aa;
     memcpy(all, t->duration_s, 10 * n * sizeof *all);
-    qsort(all, 10 * n, sizeof *all, compare);
+    sort_doubles(10 * n, all);
     oracle_find(T - 10, n, rows + 10 * n, .02 * quantile(all, 10 * n, .5), NULL,
                 &o);
     f[8] = o.full / o.throughput;
@@ -310,23 +305,12 @@ static void against_prototype(char *line)
 
 int main(void)
 {
-    char path[4096], line[1024];
-
     same_features();
     parameters();
     determinism();
     telemetry();
     randomised();
     limits();
-    snprintf(path, sizeof path, "%s/tests/data/model/scenarios.txt",
-             getenv("DSGD_SRCDIR"));
-    FILE *in = fopen(path, "r");
-    if (!ok(in, "%s", path))
-        return done();
-    while (fgets(line, sizeof line, in)) {
-        if (line[0] != '#')
-            against_prototype(line);
-    }
-    fclose(in);
+    data_lines("scenarios.txt", against_prototype);
     return done();
 }

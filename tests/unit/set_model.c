@@ -350,7 +350,7 @@ static void test_no_allocation(void)
 
 int main(void)
 {
-    char path[1024];
+    char path[DATA_PATH];
 
     if (!ok(timing_model_load(data_path("set-prototype.safetensors", path),
                               &model, &err) == DSGD_OK,
