@@ -62,7 +62,7 @@ static enum dsgd_err add_csv(struct job *j, const char *path,
         trace_read(path, j->pool.feature, j->pool.features, &t, &warning, err);
 
     if (rc == DSGD_OK && warning.text[0])
-        fprintf(j->out, "warning: %s\n", warning.text);
+        fprintf(stderr, "dsgd-fit: warning: %s\n", warning.text);
     if (rc == DSGD_OK)
         rc = fit_pool_add(&j->pool, t, err);
     trace_free(t);

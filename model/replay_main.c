@@ -207,7 +207,7 @@ static enum dsgd_err run(struct replay *r, struct dsgd_error *err)
 int main(int argc, char **argv)
 {
     struct replay r = {0};
-    struct dsgd_error err;
+    struct dsgd_error err = {""};
     enum dsgd_err rc = replay_options_parse(argc, argv, &r.opt, &err);
 
     if (rc == DSGD_OK && r.opt.help) {
