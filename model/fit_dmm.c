@@ -1,7 +1,6 @@
 #include "fit_dmm.h"
 
 #include <math.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,5 @@
 #include "fit_record.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <sqlite3.h>
 #include <stdlib.h>

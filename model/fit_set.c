@@ -1,9 +1,7 @@
 #include "fit_set.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "error.h"
 #include "fit_window.h"
