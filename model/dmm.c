@@ -342,8 +342,8 @@ static float shown(const struct dmm *d, size_t j, float y, int status)
         return d->seen ? d->mean[j] : 0;
     if (status != TIMING_CENSORED || !d->seen)
         return y;
-    double a = fmin(fmax((y - d->mean[j]) / d->sd[j], -8), 40);
-    return d->mean[j] + d->sd[j] * (float)fmin(ops_normal_hazard(a), a + 3);
+    double a = (y - d->mean[j]) / d->sd[j];
+    return d->mean[j] + d->sd[j] * (float)ops_normal_beyond(a);
 }
 
 void dmm_observe(struct timing *t, const float *log_s, const uint8_t *status)

@@ -1,7 +1,6 @@
 /* The dmm's model file, and its entry in the table of kinds. */
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "dmm_state.h"
 #include "error.h"

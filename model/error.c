@@ -1,5 +1,6 @@
 #include "error.h"
 
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -11,6 +12,8 @@ enum dsgd_err error_set(struct dsgd_error *err, enum dsgd_err code,
         va_start(ap, format);
         vsnprintf(err->text, sizeof err->text, format, ap);
         va_end(ap);
+        for (char *c = err->text; *c; c++)
+            *c = iscntrl((unsigned char)*c) ? '?' : *c;
     }
     return code;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "error.h"
+#include "ops.h"
 #include "timing.h"
 
 enum { RATES = 4 };
@@ -98,21 +99,11 @@ size_t ewma_predict_lanes(const struct ewma *e, size_t most, float *y)
     return rows;
 }
 
-/* phi(a) / (1 - Phi(a)), by its asymptote where the tail underflows. */
-static double hazard(double a)
-{
-    double tail = erfc(a * M_SQRT1_2) / 2;
-    double density = exp(-a * a / 2) / sqrt(2 * M_PI);
-
-    return a < 25 ? density / tail : a + 1 / a;
-}
-
 static double beyond(double mean, double var, double bound)
 {
-    double sd = sqrt(var), a = (bound - mean) / sd;
+    double sd = sqrt(var);
 
-    a = a < -8 ? -8 : a > 40 ? 40 : a;
-    return mean + sd * fmin(hazard(a), a + 3);
+    return mean + sd * ops_normal_beyond((bound - mean) / sd);
 }
 
 static void first_row(struct ewma *e)

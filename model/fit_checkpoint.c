@@ -9,12 +9,15 @@
 #include "error.h"
 #include "safetensors.h"
 
-enum { N_TENSORS = 4, N_NUMBERS = 8 };
+enum { N_TENSORS = 4, N_COUNTS = 4, N_NUMBERS = 8 };
 
+static const double largest_count = 0x1p53;
 static const char *const tensor_names[N_TENSORS] = {"params", "m", "v", "best"};
-static const char *const number_names[N_NUMBERS] = {
-    "step",      "adam_steps", "best_step",  "looks",
-    "best_loss", "last_loss",  "train_loss", "elapsed_s"};
+static const char *const number_names[N_NUMBERS] = {/* counts first */
+                                                    "step",       "adam_steps",
+                                                    "best_step",  "looks",
+                                                    "best_loss",  "last_loss",
+                                                    "train_loss", "elapsed_s"};
 
 void fit_state_fingerprint(struct fit_state *s, const struct fit_learner *l,
                            const struct fit_plan *plan)
@@ -72,7 +75,8 @@ static enum dsgd_err read_numbers(const char *path,
         const char *text = safetensors_meta(file, number_names[i]);
         char *end;
         number[i] = text ? strtod(text, &end) : 0;
-        if (!text || end == text || *end || (i < 4 && !(number[i] >= 0)))
+        if (!text || end == text || *end ||
+            (i < N_COUNTS && !(number[i] >= 0 && number[i] <= largest_count)))
             return error_set(err, DSGD_E_FORMAT,
                              "%s: not a checkpoint of dsgd-fit: its %s is "
                              "\"%.40s\"",

@@ -1,7 +1,6 @@
 #include "fit_dmm.h"
 
 #include <math.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -191,10 +190,7 @@ static float guess(float y, int status)
 {
     if (status == TIMING_NONE)
         return 0;
-    if (status != TIMING_CENSORED)
-        return y;
-    double a = fmin(fmax(y, -8), 40);
-    return (float)fmin(ops_normal_hazard(a), a + 3);
+    return status == TIMING_CENSORED ? (float)ops_normal_beyond(y) : y;
 }
 
 static uint8_t known_as(int status)
@@ -244,6 +240,11 @@ static enum dsgd_err split(struct fit_dmm *d, struct dsgd_error *err)
                              "run",
                              t->name, t->steps, held + FIT_DMM_LEAST, held);
         d->held[i] = t->steps - held;
+        if (fit_trace_known(t, d->held[i]) == 0)
+            return error_set(err, DSGD_E_RANGE,
+                             "%s: no run-time is known in its last %zu steps, "
+                             "to validate: give another run",
+                             t->name, held);
         d->starts += d->held[i] - W + 1;
     }
     return DSGD_OK;

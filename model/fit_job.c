@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "dmm.h"
@@ -17,6 +18,7 @@
 #include "scenario.h"
 #include "set_model.h"
 #include "telemetry_names.h"
+#include "text.h"
 #include "timing_model.h"
 
 enum { DEFAULT_STEPS = 3000, EVERY_SET = 100, EVERY_DMM = 50 };
@@ -36,10 +38,13 @@ struct job {
     char *checkpoint;
 };
 
+/* Only a regular file is looked into: what is read of a pipe is gone. */
 static bool is_record(const char *path)
 {
     char magic[16] = "";
-    FILE *f = fopen(path, "rb");
+    struct stat st;
+    bool file = stat(path, &st) == 0 && S_ISREG(st.st_mode);
+    FILE *f = file ? fopen(path, "rb") : NULL;
     bool record = f && fread(magic, 1, sizeof magic, f) == sizeof magic &&
                   memcmp(magic, "SQLite format 3", sizeof magic) == 0;
 
@@ -57,7 +62,7 @@ static enum dsgd_err add_csv(struct job *j, const char *path,
         trace_read(path, j->pool.feature, j->pool.features, &t, &warning, err);
 
     if (rc == DSGD_OK && warning.text[0])
-        fprintf(j->out, "warning: %s\n", warning.text);
+        fprintf(stderr, "dsgd-fit: warning: %s\n", warning.text);
     if (rc == DSGD_OK)
         rc = fit_pool_add(&j->pool, t, err);
     trace_free(t);
@@ -145,6 +150,19 @@ static enum dsgd_err make_learner(struct job *j, struct dsgd_error *err)
     return opt->kind == FIT_DMM
                ? fit_dmm_create(j->model, &j->pool, &dmm, &j->learner, err)
                : fit_set_create(j->model, &j->pool, &set, &j->learner, err);
+}
+
+/* What would go wrong only after the training. */
+static enum dsgd_err check_output(const char *path, struct dsgd_error *err)
+{
+    struct stat st;
+
+    if (path[strlen(path) - 1] == '/' ||
+        (stat(path, &st) == 0 && S_ISDIR(st.st_mode)))
+        return error_set(err, DSGD_E_USAGE,
+                         "--output: %.300s is a folder: name a file in it",
+                         path);
+    return DSGD_OK;
 }
 
 static enum dsgd_err prepare(struct job *j, struct dsgd_error *err)
@@ -256,12 +274,30 @@ static enum dsgd_err save(struct job *j, const struct fit_facts *f,
     snprintf(text[5], TEXT_SIZE, "%.5f", f->best_loss);
     snprintf(text[6], TEXT_SIZE, "%s",
              j->opt->warm_start ? j->opt->warm_start : "");
+    text_make_printable(text[6]); /* a model file holds UTF-8 alone */
     snprintf(text[7], TEXT_SIZE, "log duration, any unit");
     for (size_t i = 0; rc == DSGD_OK && i < N_KEYS; i++)
         rc = timing_model_set_meta(j->model, keys[i],
                                    text[i][0] ? text[i] : NULL, err);
     return rc == DSGD_OK ? timing_model_save(j->model, j->opt->output, err)
                          : rc;
+}
+
+/* The model, then the checkpoint is not needed any more; an error says that it
+ * is. */
+static enum dsgd_err finish(struct job *j, const struct fit_facts *facts,
+                            struct dsgd_error *err)
+{
+    struct dsgd_error why = {""};
+    enum dsgd_err rc = save(j, facts, &why);
+
+    if (rc != DSGD_OK)
+        return error_set(err, rc,
+                         "%.300s; nothing is lost: --resume and the same "
+                         "options write it from %.100s",
+                         why.text, j->checkpoint);
+    unlink(j->checkpoint);
+    return DSGD_OK;
 }
 
 static enum dsgd_err train(struct job *j, struct dsgd_error *err)
@@ -278,7 +314,7 @@ static enum dsgd_err train(struct job *j, struct dsgd_error *err)
                          "stopped at step %" PRIu64 ": go on with --resume and "
                          "the same options, which reads %s",
                          result.facts.steps, j->checkpoint);
-    rc = save(j, &result.facts, err);
+    rc = finish(j, &result.facts, err);
     if (rc == DSGD_OK && j->progress.mode != PROGRESS_NONE)
         fprintf(j->out,
                 "%s: held-out loss %.4f nat a worker and step after %" PRIu64
@@ -295,7 +331,6 @@ static enum dsgd_err score(struct job *j, struct dsgd_error *err)
     double loss, sum = 0;
     size_t groups = 1;
 
-    (void)err;
     if (j->opt->kind == FIT_SET) {
         groups = fit_set_score(j->learner.self, SIZE_MAX, NULL, NULL);
         for (size_t i = 0; i < groups; i++) {
@@ -307,6 +342,8 @@ static enum dsgd_err score(struct job *j, struct dsgd_error *err)
         sum = j->learner.validate(j->learner.self);
     }
     fprintf(j->out, "%-10s %8.4f\n", "all", sum / (double)groups);
+    if (fflush(j->out) != 0 || ferror(j->out))
+        return error_set(err, DSGD_E_IO, "cannot write the scores");
     return DSGD_OK;
 }
 
@@ -324,6 +361,8 @@ enum dsgd_err fit_job(const struct fit_options *opt, FILE *out,
         j.checkpoint = NULL;
         rc = error_set(err, DSGD_E_NOMEM, "no memory");
     }
+    if (rc == DSGD_OK && opt->output && !opt->score)
+        rc = check_output(opt->output, err);
     if (rc == DSGD_OK)
         rc = prepare(&j, err);
     if (rc == DSGD_OK)

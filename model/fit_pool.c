@@ -271,6 +271,15 @@ enum dsgd_err fit_pool_synth(struct fit_pool *pool, const struct fit_synth *s,
     return rc;
 }
 
+size_t fit_trace_known(const struct fit_trace *t, size_t from)
+{
+    size_t known = 0;
+
+    for (size_t i = from * t->n; i < t->steps * t->n; i++)
+        known += t->target_status[i] != TIMING_NONE;
+    return known;
+}
+
 size_t fit_pool_steps(const struct fit_pool *pool)
 {
     size_t steps = 0;

@@ -73,6 +73,9 @@ enum dsgd_err fit_pool_synth(struct fit_pool *pool, const struct fit_synth *s,
  * progress, are estimated with 10 % error. */
 void fit_trace_cut(struct fit_trace *t, bool progress, struct rng *r);
 
+/* Cells of a trace's target of which something is known, from a step on. */
+size_t fit_trace_known(const struct fit_trace *t, size_t from);
+
 /* Steps of all traces. */
 size_t fit_pool_steps(const struct fit_pool *pool);
 

@@ -1,6 +1,5 @@
 #include "fit_record.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <sqlite3.h>
 #include <stdlib.h>
@@ -10,6 +9,7 @@
 #include "timing.h"
 
 enum { APPLICATION = 0x44534744, SCHEMA = 1, MOST_WORKERS = 1000000 };
+static const double largest = 1e30; /* telemetry, as in a trace */
 
 struct reader {
     sqlite3 *db;
@@ -20,6 +20,7 @@ struct reader {
     uint32_t *slot;         /* [n] a rank's place in the trace */
     uint32_t *used;         /* [n_nodes] a node's number in the trace */
     size_t used_nodes;      /* that have workers */
+    size_t *filled;         /* [n_nodes] steps from here on have the feature */
     int64_t *step;          /* [steps] numbers, ascending */
     struct fit_trace *t;
     struct dsgd_error *err;
@@ -78,19 +79,23 @@ static enum dsgd_err row_job(struct reader *r, sqlite3_stmt *s)
 {
     int64_t n = sqlite3_column_int64(s, 0), nodes = sqlite3_column_int64(s, 1);
     int64_t steps = sqlite3_column_int64(s, 2);
+    int64_t broken = sqlite3_column_int64(s, 3);
 
     if (n < 1 || n > MOST_WORKERS || nodes < 1 || nodes > n)
         return foreign(r, "broken: its number of workers or nodes");
     if (steps < 1)
         return foreign(r, "has no steps");
+    if (broken) /* so that what is allocated is no larger than the file */
+        return foreign(r, "broken: a step's durations or lags are cut short");
     r->n = (size_t)n;
     r->n_nodes = (size_t)nodes;
     r->capacity = (size_t)steps;
     r->node = calloc(r->n, sizeof *r->node);
     r->slot = calloc(r->n, sizeof *r->slot);
     r->used = calloc(r->n_nodes, sizeof *r->used);
+    r->filled = calloc(r->n_nodes, sizeof *r->filled);
     r->step = calloc(r->capacity, sizeof *r->step);
-    if (!r->node || !r->slot || !r->used || !r->step)
+    if (!r->node || !r->slot || !r->used || !r->filled || !r->step)
         return error_set(r->err, DSGD_E_NOMEM, "%s: no memory", r->path);
     return DSGD_OK;
 }
@@ -111,14 +116,23 @@ static enum dsgd_err row_worker(struct reader *r, sqlite3_stmt *s)
  * left out. */
 static void order_workers(struct reader *r)
 {
-    uint32_t slot = 0;
+    uint32_t *next = r->used; /* first the workers of each node, then a place */
+    uint32_t place = 0;
 
-    for (uint32_t i = 0; i < r->n_nodes; i++) {
-        uint32_t before = slot;
-        for (size_t w = 0; w < r->n; w++)
-            if (r->node[w] == i)
-                r->slot[w] = slot++;
-        r->used[i] = slot > before ? (uint32_t)r->used_nodes++ : UINT32_MAX;
+    for (size_t w = 0; w < r->n; w++)
+        next[r->node[w]]++;
+    for (size_t i = 0; i < r->n_nodes; i++) {
+        uint32_t workers = next[i];
+        next[i] = place;
+        place += workers;
+    }
+    for (size_t w = 0; w < r->n; w++)
+        r->slot[w] = next[r->node[w]]++;
+    place = 0;
+    for (size_t i = 0; i < r->n_nodes; i++) {
+        uint32_t end = r->used[i];
+        r->used[i] = end > place ? (uint32_t)r->used_nodes++ : UINT32_MAX;
+        place = end;
     }
 }
 
@@ -221,26 +235,28 @@ static enum dsgd_err row_late(struct reader *r, sqlite3_stmt *s)
     return DSGD_OK;
 }
 
-/* Rows come by step; a value holds until the next. */
+/* Rows come by step, the last first: a value holds until the next look. */
 static enum dsgd_err row_telemetry(struct reader *r, sqlite3_stmt *s)
 {
     struct fit_trace *t = r->t;
     int64_t number = sqlite3_column_int64(s, 0);
     int64_t node = sqlite3_column_int64(s, 1);
-    const char *name = (const char *)sqlite3_column_text(s, 2);
-    int feature = sqlite3_column_int(s, 4);
-    float value = sqlite3_column_type(s, 3) == SQLITE_NULL
-                      ? NAN
-                      : (float)sqlite3_column_double(s, 3);
+    size_t feature = (size_t)sqlite3_column_int64(s, 3);
+    double value = sqlite3_column_type(s, 2) == SQLITE_NULL
+                       ? NAN
+                       : sqlite3_column_double(s, 2);
 
     if (node < 0 || node >= (int64_t)r->n_nodes)
         return foreign(r, "broken: telemetry of a node out of range");
-    if (!name || !t->telemetry || r->used[node] == UINT32_MAX)
+    if (r->used[node] == UINT32_MAX)
         return DSGD_OK;
-    size_t from = step_at(r, number - 1);
-    for (size_t k = from == r->steps ? 0 : from + 1; k < t->steps; k++)
-        t->telemetry[(k * t->n_nodes + r->used[node]) * t->features +
-                     (size_t)feature] = value;
+    size_t before = number > INT64_MIN ? step_at(r, number - 1) : r->steps;
+    size_t from = before == r->steps ? 0 : before + 1;
+    for (size_t k = from; k < r->filled[node]; k++)
+        t->telemetry[(k * t->n_nodes + r->used[node]) * t->features + feature] =
+            fabs(value) <= largest ? (float)value : NAN;
+    if (from < r->filled[node])
+        r->filled[node] = from;
     return DSGD_OK;
 }
 
@@ -249,10 +265,14 @@ static enum dsgd_err read_telemetry(struct reader *r,
 {
     enum dsgd_err rc = DSGD_OK;
 
-    for (size_t f = 0; rc == DSGD_OK && f < pool->features; f++) {
-        char *sql = sqlite3_mprintf("SELECT step, node, name, value, %d FROM "
-                                    "telemetry WHERE name=%Q ORDER BY step",
+    for (size_t f = 0; rc == DSGD_OK && r->t->telemetry && f < pool->features;
+         f++) {
+        char *sql = sqlite3_mprintf("SELECT step, node, value, %d FROM "
+                                    "telemetry WHERE name=%Q "
+                                    "ORDER BY step DESC",
                                     (int)f, pool->feature[f]);
+        for (size_t i = 0; i < r->n_nodes; i++)
+            r->filled[i] = r->t->steps;
         rc = sql ? query(r, sql, row_telemetry)
                  : error_set(r->err, DSGD_E_NOMEM, "%s: no memory", r->path);
         sqlite3_free(sql);
@@ -279,7 +299,9 @@ static enum dsgd_err read_shape(struct reader *r)
 {
     enum dsgd_err rc =
         query(r,
-              "SELECT n_workers, n_nodes, (SELECT count(*) FROM step) "
+              "SELECT n_workers, n_nodes, (SELECT count(*) FROM step), "
+              "(SELECT count(*) FROM step WHERE length(duration) IS NOT "
+              "4 * n_workers OR length(lag) IS NOT 4 * n_workers) "
               "FROM job LIMIT 1",
               row_job);
 
@@ -323,6 +345,7 @@ enum dsgd_err fit_record_add(struct fit_pool *pool, const char *path,
     free(r.node);
     free(r.slot);
     free(r.used);
+    free(r.filled);
     free(r.step);
     return rc;
 }

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "error.h"
 #include "fit_checkpoint.h"
@@ -126,6 +125,11 @@ static enum dsgd_err keep(const struct run *r, struct dsgd_error *err)
                : DSGD_OK;
 }
 
+static bool out_of_patience(const struct run *r)
+{
+    return r->plan->patience && r->state.looks >= r->plan->patience;
+}
+
 static enum dsgd_err train(struct run *r, struct fit_result *result,
                            struct dsgd_error *err)
 {
@@ -134,6 +138,7 @@ static enum dsgd_err train(struct run *r, struct fit_result *result,
 
     if (r->state.step == 0)
         validate(r); /* what it starts from may be the best */
+    result->early = out_of_patience(r);
     while (rc == DSGD_OK && done(r) < 1 && !result->stopped && !result->early) {
         rc = update(r, err);
         if (rc != DSGD_OK)
@@ -143,9 +148,9 @@ static enum dsgd_err train(struct run *r, struct fit_result *result,
         bool last = !(done(r) < 1);
         if (last || r->state.step % p->every == 0)
             validate(r);
-        result->early = p->patience && r->state.looks >= p->patience;
+        result->early = out_of_patience(r);
         result->stopped = !report(r) && !last;
-        if (result->stopped || (r->status.validated && !last))
+        if (result->stopped || r->status.validated)
             rc = keep(r, err);
     }
     return rc;
@@ -172,8 +177,6 @@ enum dsgd_err fit_run(struct fit_learner *learner, const struct fit_plan *plan,
                                            .elapsed_s = s->elapsed_s};
         if (isfinite(s->best_loss))
             memcpy(learner->params, s->best, learner->n * sizeof *s->best);
-        if (!result->stopped && plan->checkpoint)
-            unlink(plan->checkpoint);
     }
     free(r.memory);
     return rc;

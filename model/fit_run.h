@@ -36,12 +36,13 @@ struct fit_plan {
 
 struct fit_result {
     struct fit_facts facts;
-    bool stopped; /* by report: the checkpoint is there */
+    bool stopped; /* by report */
     bool early;   /* by patience */
 };
 
-/* Train.  learner->params are the best ones afterwards, and the checkpoint is
- * gone; when stopped, they are the best so far and it is not.
+/* Train.  learner->params are the best ones afterwards; when stopped, the best
+ * so far.  The checkpoint has the training as it ended: remove it once the
+ * parameters are safe.
  * Errors: DSGD_E_NOMEM, DSGD_E_NUMERIC (the loss is not finite), DSGD_E_IO and
  * DSGD_E_FORMAT (the checkpoint), DSGD_E_STATE (it is of another training). */
 enum dsgd_err fit_run(struct fit_learner *learner, const struct fit_plan *plan,

@@ -1,9 +1,7 @@
 #include "fit_set.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "error.h"
 #include "fit_window.h"
@@ -255,7 +253,7 @@ static double validate(void *self)
 static enum dsgd_err prepare_files(struct fit_set *s, struct dsgd_error *err)
 {
     const struct fit_pool *p = s->files;
-    size_t usable = 0;
+    size_t usable = 0, known = 0;
 
     s->file_features = calloc(p->count + 1, sizeof *s->file_features);
     s->file_from = calloc(p->count + 1, sizeof *s->file_from);
@@ -267,6 +265,7 @@ static enum dsgd_err prepare_files(struct fit_set *s, struct dsgd_error *err)
         s->file_from[i] =
             steps - (size_t)ceil(s->plan.validate * (double)steps);
         usable += has_window(s, i);
+        known += fit_trace_known(&p->trace[i], s->file_from[i]);
         rc = fit_features_make(&p->trace[i], &s->net->config,
                                &s->file_features[i], err);
     }
@@ -277,6 +276,11 @@ static enum dsgd_err prepare_files(struct fit_set *s, struct dsgd_error *err)
                        "validate: give longer runs",
                        fit_pool_steps(p), p->count, FIT_SET_WINDOW,
                        100 * s->plan.validate);
+    if (rc == DSGD_OK && p->count && !known)
+        rc = error_set(err, DSGD_E_RANGE,
+                       "%s: no run-time is known in the last %g %% of its "
+                       "steps, to validate: give another run, or more",
+                       p->trace[0].name, 100 * s->plan.validate);
     return rc;
 }
 

@@ -32,7 +32,8 @@ struct fit_set_plan {
  *   model  in   of the kind set, with the parameters to start from; kept
  *   files  in   kept; features must be the model's; may be empty
  * Errors: DSGD_E_NOMEM, DSGD_E_USAGE (the scenario), DSGD_E_RANGE (too few
- * data: the text says how many steps there are and how many are needed). */
+ * data: the text says how many steps there are and how many are needed; no
+ * run-time known in what is held out). */
 enum dsgd_err fit_set_create(struct timing_model *model,
                              const struct fit_pool *files,
                              const struct fit_set_plan *plan,

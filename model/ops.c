@@ -259,6 +259,13 @@ double ops_normal_hazard(double a)
     return f;
 }
 
+double ops_normal_beyond(double bound)
+{
+    double a = fmin(fmax(bound, -8), 40);
+
+    return fmin(ops_normal_hazard(a), a + 3);
+}
+
 VM_CLONES
 void ops_gru_gates(size_t rows, size_t hidden, const float *gi, const float *gh,
                    const float *h, float *cache, float *h_out)

@@ -61,6 +61,10 @@ double ops_log_sum_exp(size_t n, const double *x);
  * relative 1e-12. */
 double ops_normal_hazard(double a);
 
+/* What stands for a bound that was observed, both in standard deviations from
+ * the mean: the mean beyond it, of a bound within -8..40 and by at most 3. */
+double ops_normal_beyond(double bound);
+
 /* A GRU cell, PyTorch convention, gates r, z, n:
  *   r = sigmoid(W_ir x + b_ir + W_hr h + b_hr),  z alike
  *   n = tanh(W_in x + b_in + r (W_hn h + b_hn)),  h' = (1 - z) n + z h */

@@ -4,11 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
+#include "sort.h"
 
 double *oracle_sort(const struct trace *t, size_t from)
 {
@@ -19,7 +15,7 @@ double *oracle_sort(const struct trace *t, size_t from)
         return NULL;
     memcpy(sorted, t->duration_s + from * t->n, rows * t->n * sizeof *sorted);
     for (size_t r = 0; r < rows; r++)
-        qsort(sorted + r * t->n, t->n, sizeof *sorted, compare);
+        sort_doubles(t->n, sorted + r * t->n);
     return sorted;
 }
 

@@ -9,6 +9,7 @@
 #include "ewma.h"
 #include "oracle.h"
 #include "order_stats.h"
+#include "sort.h"
 
 enum { ROLLING = 10, ELFVING = 20, LAMBDA_STEPS = 300, SEED_STEPS = 15 };
 
@@ -68,12 +69,6 @@ enum policy_model policy_model(enum policy_kind kind)
     default:
         return POLICY_NEEDS_NONE;
     }
-}
-
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
 }
 
 /* Best fixed count of the last 50 warm-up steps and its throughput: the seed of
@@ -270,7 +265,7 @@ static size_t begin_ewma(struct policy *p, const bool *busy)
         double *x = p->draws + r * n;
         for (size_t j = 0; j < n; j++)
             x[j] += busy[j] ? expected_lag(p, j) : 0;
-        qsort(x, n, sizeof *x, compare);
+        sort_doubles(n, x);
         for (size_t k = 0; k < n; k++)
             p->order[k] += x[k] / (double)rows;
     }
@@ -331,7 +326,7 @@ void policy_end(struct policy *p, size_t contributors, double elapsed_s,
         double *row = p->rows + p->steps % p->window * p->n;
         for (size_t j = 0; j < p->n; j++)
             row[j] = start_s[j] + p->known[j];
-        qsort(row, p->n, sizeof *row, compare);
+        sort_doubles(p->n, row);
     }
     if (p->steps >= p->warmup) {
         double keep = 1 - 1.0 / LAMBDA_STEPS;

@@ -171,7 +171,7 @@ static enum dsgd_err print(const struct replay *r, struct dsgd_error *err)
         replay_print_table(stdout, r->score, r->count, r->opt.parsable);
     if (rc == DSGD_OK && r->opt.plot)
         rc = replay_plot(r->opt.plot, r->score, r->count, err);
-    if (rc == DSGD_OK && fflush(stdout) != 0)
+    if (rc == DSGD_OK && (ferror(stdout) || fflush(stdout) != 0))
         rc = error_set(err, DSGD_E_IO, "cannot write the scores");
     return rc;
 }
@@ -207,7 +207,7 @@ static enum dsgd_err run(struct replay *r, struct dsgd_error *err)
 int main(int argc, char **argv)
 {
     struct replay r = {0};
-    struct dsgd_error err;
+    struct dsgd_error err = {""};
     enum dsgd_err rc = replay_options_parse(argc, argv, &r.opt, &err);
 
     if (rc == DSGD_OK && r.opt.help) {

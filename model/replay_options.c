@@ -271,6 +271,18 @@ static enum dsgd_err take_value(int c, const char *value,
     }
 }
 
+/* getopt_long leaves the option's own letter for a long one with a value that it
+ * does not take. */
+static enum dsgd_err unknown(const char *word, struct dsgd_error *err)
+{
+    if (strncmp(word, "--", 2) == 0 && optopt)
+        return error_set(err, DSGD_E_USAGE, "%.*s takes no value",
+                         (int)strcspn(word, "="), word);
+    return error_set(err, DSGD_E_USAGE,
+                     "%.60s: no such option, or short for several; see --help",
+                     word);
+}
+
 static enum dsgd_err take(int c, char **argv, struct replay_options *opt,
                           struct dsgd_error *err)
 {
@@ -301,8 +313,7 @@ static enum dsgd_err take(int c, char **argv, struct replay_options *opt,
                          "%.60s: the value is missing; see --help",
                          argv[optind - 1]);
     case '?':
-        return error_set(err, DSGD_E_USAGE, "%.60s: no such option; see --help",
-                         argv[optind - 1]);
+        return unknown(argv[optind - 1], err);
     default:
         return take_value(c, optarg, opt, err);
     }

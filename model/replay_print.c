@@ -2,7 +2,6 @@
 
 #include <jansson.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "error.h"
@@ -13,36 +12,51 @@ static const char *const heads[COLUMNS] = {
     "Trace",        "Policy",   "Throughput", "OfOracle", "VsFull", "VsStatic",
     "Contributors", "HiddenUs", "TickUs",     "OfBound",  "Claims"};
 
-/* "p50/p99"; a policy that decides nothing in a step has no ticks. */
-static void print_times(char *out, size_t size, const double *us,
-                        const char *none)
+/* The cells of a line, and room for what they hold. */
+struct row {
+    const char *cell[COLUMNS];
+    char number[COLUMNS][32];
+};
+
+static void put(struct row *r, int column, int decimals, double x)
 {
-    if (isnan(us[0]))
-        snprintf(out, size, "%s", none);
-    else
-        snprintf(out, size, "%.1f/%.1f", us[0], us[1]);
+    snprintf(r->number[column], sizeof r->number[column], "%.*f", decimals, x);
+    r->cell[column] = r->number[column];
 }
 
-static void fill(char (*cell)[64], const struct score *s,
+/* "p50/p99"; a policy that decides nothing in a step has no ticks. */
+static void put_times(struct row *r, int column, const double *us,
+                      const char *none)
+{
+    r->cell[column] = none;
+    if (isnan(us[0]))
+        return;
+    snprintf(r->number[column], sizeof r->number[column], "%.1f/%.1f", us[0],
+             us[1]);
+    r->cell[column] = r->number[column];
+}
+
+static void fill(struct row *r, const struct score *s,
                  const struct policy_score *p, const char *none)
 {
-    snprintf(cell[0], 64, "%s", s->trace->name);
-    snprintf(cell[1], 64, "%s", policy_name(p->kind));
-    snprintf(cell[2], 64, "%.6g", p->throughput);
-    snprintf(cell[3], 64, "%.4f", p->of_oracle);
-    snprintf(cell[4], 64, "%.4f", p->vs_full);
-    snprintf(cell[5], 64, "%.4f", p->vs_static_best);
-    snprintf(cell[6], 64, "%.2f", p->mean_contributors);
-    print_times(cell[7], 64, p->hidden_us, none);
-    print_times(cell[8], 64, p->tick_us, none);
-    snprintf(cell[9], 64, "%.4f", p->of_bound);
+    r->cell[0] = s->trace->name;
+    r->cell[1] = policy_name(p->kind);
+    r->cell[2] = r->number[2];
+    snprintf(r->number[2], sizeof r->number[2], "%.6g", p->throughput);
+    put(r, 3, 4, p->of_oracle);
+    put(r, 4, 4, p->vs_full);
+    put(r, 5, 4, p->vs_static_best);
+    put(r, 6, 2, p->mean_contributors);
+    put_times(r, 7, p->hidden_us, none);
+    put_times(r, 8, p->tick_us, none);
+    put(r, 9, 4, p->of_bound);
     if (isnan(p->mean_claims))
-        snprintf(cell[10], 64, "%s", none);
+        r->cell[10] = none;
     else
-        snprintf(cell[10], 64, "%.2f", p->mean_claims);
+        put(r, 10, 2, p->mean_claims);
 }
 
-static void print_row(FILE *out, char (*cell)[64], const int *width)
+static void print_row(FILE *out, const char *const *cell, const int *width)
 {
     for (int i = 0; i < COLUMNS; i++) {
         const char *gap = i ? width ? "  " : "|" : "";
@@ -56,7 +70,7 @@ static void print_row(FILE *out, char (*cell)[64], const int *width)
     fputc('\n', out);
 }
 
-static void widen(int *width, char (*cell)[64])
+static void widen(int *width, const char *const *cell)
 {
     for (int i = 0; i < COLUMNS; i++) {
         int length = (int)strlen(cell[i]);
@@ -69,22 +83,20 @@ void replay_print_table(FILE *out, const struct score *score, size_t count,
 {
     int width[COLUMNS] = {0};
     const char *none = parsable ? "" : "-";
-    char head[COLUMNS][64], cell[COLUMNS][64];
+    struct row row;
 
-    for (int i = 0; i < COLUMNS; i++)
-        snprintf(head[i], 64, "%s", heads[i]);
-    widen(width, head);
+    widen(width, heads);
     for (size_t t = 0; t < count; t++) {
         for (size_t p = 0; p < score[t].n_policies; p++) {
-            fill(cell, &score[t], &score[t].policy[p], none);
-            widen(width, cell);
+            fill(&row, &score[t], &score[t].policy[p], none);
+            widen(width, row.cell);
         }
     }
-    print_row(out, head, parsable ? NULL : width);
+    print_row(out, heads, parsable ? NULL : width);
     for (size_t t = 0; t < count; t++) {
         for (size_t p = 0; p < score[t].n_policies; p++) {
-            fill(cell, &score[t], &score[t].policy[p], none);
-            print_row(out, cell, parsable ? NULL : width);
+            fill(&row, &score[t], &score[t].policy[p], none);
+            print_row(out, row.cell, parsable ? NULL : width);
         }
     }
 }
@@ -132,16 +144,19 @@ enum dsgd_err replay_print_json(FILE *out, const struct score *score,
                                 struct dsgd_error *err)
 {
     json_t *traces = json_array();
-    bool good = traces;
+    bool good = traces, written = false;
 
     for (size_t t = 0; t < count; t++)
         good &= json_array_append_new(traces, json_trace(&score[t], spec)) == 0;
     json_t *all = json_pack("{s:i, s:o}", "schema", 1, "traces", traces);
-    good &= all &&
-            json_dumpf(all, out, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) == 0;
-    json_decref(all);
-    fputc('\n', out);
+    good &= all != NULL;
     if (good)
-        return DSGD_OK;
-    return error_set(err, DSGD_E_NOMEM, "replay: no memory for the JSON");
+        written = json_dumpf(all, out,
+                             JSON_INDENT(2) | JSON_REAL_PRECISION(9)) == 0 &&
+                  fputc('\n', out) != EOF;
+    json_decref(all);
+    if (!good)
+        return error_set(err, DSGD_E_NOMEM, "replay: no memory for the JSON");
+    return written ? DSGD_OK
+                   : error_set(err, DSGD_E_IO, "cannot write the scores");
 }

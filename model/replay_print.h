@@ -11,7 +11,7 @@
 void replay_print_table(FILE *out, const struct score *score, size_t count,
                         bool parsable);
 
-/* Schema 1, described in dsgd-replay(1).  Errors: DSGD_E_NOMEM. */
+/* Schema 1, described in dsgd-replay(1).  Errors: DSGD_E_NOMEM, DSGD_E_IO. */
 enum dsgd_err replay_print_json(FILE *out, const struct score *score,
                                 size_t count, const struct simulate_spec *spec,
                                 struct dsgd_error *err);

@@ -6,12 +6,7 @@
 
 #include "error.h"
 #include "simulate_parts.h"
-
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
+#include "sort.h"
 
 /* Median duration of the first rows; NaN: no memory. */
 static double median_s(const struct trace *t, size_t rows)
@@ -21,7 +16,7 @@ static double median_s(const struct trace *t, size_t rows)
 
     if (x) {
         memcpy(x, t->duration_s, count * sizeof *x);
-        qsort(x, count, sizeof *x, compare);
+        sort_doubles(count, x);
         median = (x[(count - 1) / 2] + x[count / 2]) / 2;
     }
     free(x);

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -15,10 +14,14 @@
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                "the files are little-endian and read as they are");
 
+struct placed {
+    struct safetensor tensor;
+    size_t begin; /* in the data, bytes */
+};
+
 struct safetensors {
     json_t *header;
-    struct safetensor *tensor; /* [n], by begin of the data */
-    size_t *begin;             /* [n] */
+    struct placed *placed; /* [n], by begin */
     size_t n;
     float *data;
 };
@@ -28,8 +31,7 @@ void safetensors_free(struct safetensors *s)
     if (!s)
         return;
     json_decref(s->header);
-    free(s->tensor);
-    free(s->begin);
+    free(s->placed);
     free(s->data);
     free(s);
 }
@@ -51,18 +53,19 @@ static bool get_size(const json_t *value, size_t *out)
     return true;
 }
 
-/* dtype, shape and offsets of one tensor; end is one past its last byte. */
+/* dtype, shape and offsets of one tensor, whose name is there. */
 static enum dsgd_err parse_tensor(const char *file, const json_t *entry,
-                                  struct safetensor *t, size_t *begin,
-                                  size_t *end, struct dsgd_error *err)
+                                  struct placed *p, struct dsgd_error *err)
 {
+    struct safetensor *t = &p->tensor;
+    size_t end;
     const json_t *shape = json_object_get(entry, "shape");
     const json_t *offsets = json_object_get(entry, "data_offsets");
     const char *dtype = json_string_value(json_object_get(entry, "dtype"));
 
     if (!dtype || !json_is_array(shape) || json_array_size(offsets) != 2 ||
-        !get_size(json_array_get(offsets, 0), begin) ||
-        !get_size(json_array_get(offsets, 1), end))
+        !get_size(json_array_get(offsets, 0), &p->begin) ||
+        !get_size(json_array_get(offsets, 1), &end))
         return error_set(err, DSGD_E_FORMAT,
                          "%s: tensor \"%s\" lacks dtype, shape or "
                          "data_offsets",
@@ -84,29 +87,23 @@ static enum dsgd_err parse_tensor(const char *file, const json_t *entry,
                              "%s: tensor \"%s\" has an impossible shape", file,
                              t->name);
     }
-    if (*end < *begin || t->n > SIZE_MAX / sizeof(float) ||
-        *end - *begin != t->n * sizeof(float))
+    if (end < p->begin || t->n > SIZE_MAX / sizeof(float) ||
+        end - p->begin != t->n * sizeof(float))
         return error_set(err, DSGD_E_FORMAT,
                          "%s: the shape of tensor \"%s\" and its data_offsets "
                          "%zu..%zu do not fit",
-                         file, t->name, *begin, *end);
+                         file, t->name, p->begin, end);
     return DSGD_OK;
 }
 
-/* Insert behind all that begin no later, so that the arrays stay sorted. */
-static void insert_tensor(struct safetensors *s, const struct safetensor *t,
-                          size_t begin)
+/* An empty one goes in front of the one that begins where it does. */
+static int compare_placed(const void *a, const void *b)
 {
-    size_t i = s->n++;
+    const struct placed *x = a, *y = b;
 
-    for (; i > 0 && (s->begin[i - 1] > begin ||
-                     (s->begin[i - 1] == begin && s->tensor[i - 1].n > t->n));
-         i--) {
-        s->begin[i] = s->begin[i - 1];
-        s->tensor[i] = s->tensor[i - 1];
-    }
-    s->begin[i] = begin;
-    s->tensor[i] = *t;
+    if (x->begin != y->begin)
+        return x->begin < y->begin ? -1 : 1;
+    return (x->tensor.n > y->tensor.n) - (x->tensor.n < y->tensor.n);
 }
 
 static enum dsgd_err check_metadata(const char *file, const json_t *meta,
@@ -117,6 +114,10 @@ static enum dsgd_err check_metadata(const char *file, const json_t *meta,
 
     if (!json_is_object(meta))
         return foreign(err, file, "__metadata__ is no object");
+    if (json_object_size(meta) > SAFETENSORS_MAX_META)
+        return error_set(err, DSGD_E_FORMAT,
+                         "%s: %zu metadata; at most %d are read", file,
+                         json_object_size(meta), SAFETENSORS_MAX_META);
     json_object_foreach((json_t *)(uintptr_t)meta, key, value)
     {
         if (!json_is_string(value))
@@ -133,26 +134,25 @@ static enum dsgd_err parse_header(struct safetensors *s, const char *file,
     const char *key;
     json_t *entry;
 
-    s->tensor = calloc(n + 1, sizeof *s->tensor);
-    s->begin = calloc(n + 1, sizeof *s->begin);
-    if (!s->tensor || !s->begin)
+    s->placed = calloc(n + 1, sizeof *s->placed);
+    if (!s->placed)
         return error_set(err, DSGD_E_NOMEM, "%s: no memory for %zu tensors",
                          file, n);
     json_object_foreach(s->header, key, entry)
     {
-        struct safetensor t = {.name = key};
-        size_t begin = 0, end = 0;
+        struct placed *p = &s->placed[s->n];
         enum dsgd_err rc;
         if (strcmp(key, "__metadata__") == 0) {
             rc = check_metadata(file, entry, err);
         } else {
-            rc = parse_tensor(file, entry, &t, &begin, &end, err);
-            if (rc == DSGD_OK)
-                insert_tensor(s, &t, begin);
+            p->tensor.name = key;
+            rc = parse_tensor(file, entry, p, err);
+            s->n++;
         }
         if (rc != DSGD_OK)
             return rc;
     }
+    qsort(s->placed, s->n, sizeof *s->placed, compare_placed);
     return DSGD_OK;
 }
 
@@ -163,21 +163,21 @@ static enum dsgd_err place_tensors(struct safetensors *s, const char *file,
     size_t at = 0;
 
     for (size_t i = 0; i < s->n; i++) {
-        size_t size = s->tensor[i].n * sizeof(float);
-        if (s->begin[i] != at)
+        struct safetensor *t = &s->placed[i].tensor;
+        size_t begin = s->placed[i].begin, size = t->n * sizeof(float);
+        if (begin != at)
             return error_set(err, DSGD_E_FORMAT,
                              "%s: tensor \"%s\" begins at byte %zu, %s at %zu",
-                             file, s->tensor[i].name, s->begin[i],
-                             s->begin[i] < at
-                                 ? "inside the one before, which ends"
-                                 : "after a gap that begins",
+                             file, t->name, begin,
+                             begin < at ? "inside the one before, which ends"
+                                        : "after a gap that begins",
                              at);
         if (size > bytes - at)
             return error_set(err, DSGD_E_FORMAT,
                              "%s: cut short: tensor \"%s\" ends at byte %zu of "
                              "the data, which has %zu",
-                             file, s->tensor[i].name, at + size, bytes);
-        s->tensor[i].data = s->data + at / sizeof(float);
+                             file, t->name, at + size, bytes);
+        t->data = s->data + at / sizeof(float);
         at += size;
     }
     if (at != bytes)
@@ -300,15 +300,15 @@ size_t safetensors_count(const struct safetensors *s)
 
 const struct safetensor *safetensors_at(const struct safetensors *s, size_t i)
 {
-    return &s->tensor[i];
+    return &s->placed[i].tensor;
 }
 
 const struct safetensor *safetensors_find(const struct safetensors *s,
                                           const char *name)
 {
     for (size_t i = 0; i < s->n; i++) {
-        if (strcmp(s->tensor[i].name, name) == 0)
-            return &s->tensor[i];
+        if (strcmp(s->placed[i].tensor.name, name) == 0)
+            return &s->placed[i].tensor;
     }
     return NULL;
 }

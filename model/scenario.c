@@ -320,6 +320,13 @@ static size_t nodes_of(const struct scenario *s)
     return n / 32 ? n / 32 : 1;
 }
 
+static double duration(const struct scenario *s, double log_x)
+{
+    double x = s->step_s * det_exp(log_x);
+
+    return fmin(fmax(x, TRACE_SHORTEST), TRACE_LONGEST);
+}
+
 static bool make(struct making *m, enum scenario_telemetry kind,
                  struct dsgd_error *err)
 {
@@ -338,7 +345,7 @@ static bool make(struct making *m, enum scenario_telemetry kind,
     if (good) {
         add_effects(m);
         for (size_t i = 0; i < cells; i++)
-            m->t->duration_s[i] = m->s->step_s * det_exp(m->t->duration_s[i]);
+            m->t->duration_s[i] = duration(m->s, m->t->duration_s[i]);
         scenario_look(m->s, kind, &m->jobs, m->t, scratch);
     }
     free(scratch);

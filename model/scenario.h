@@ -71,10 +71,6 @@ const char *scenario_name(size_t i);
 enum dsgd_err scenario_parse(const char *text, struct scenario *s,
                              struct dsgd_error *err);
 
-/* Set one parameter.  Errors as above. */
-enum dsgd_err scenario_set(struct scenario *s, const char *key, double value,
-                           struct dsgd_error *err);
-
 /* Domain randomisation: any mixture of effects, broader than the named ones.
  * Sets all but n, N, T and seed, which become 16, 4, 600 and 1. */
 void scenario_random(struct rng *r, struct scenario *s);

@@ -176,8 +176,8 @@ static enum dsgd_err set_key(struct scenario *s, const struct key *k,
     return DSGD_OK;
 }
 
-enum dsgd_err scenario_set(struct scenario *s, const char *key, double value,
-                           struct dsgd_error *err)
+static enum dsgd_err set(struct scenario *s, const char *key, double value,
+                         struct dsgd_error *err)
 {
     /* shorter than the error's text, which names the key as well */
     char valid[460];
@@ -238,7 +238,7 @@ static enum dsgd_err parse_pair(const char *text, size_t length,
         return error_set(err, DSGD_E_USAGE,
                          "scenario: %s=%s: the value is not a number", pair,
                          equals + 1);
-    return scenario_set(s, pair, value, err);
+    return set(s, pair, value, err);
 }
 
 static enum dsgd_err check_together(const struct scenario *s,

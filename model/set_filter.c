@@ -223,14 +223,6 @@ static void start_worker(struct set_filter *f, size_t j, double y)
     f->age[j] = 0;
 }
 
-/* The truncated mean, as a distance from the fast mean in standard
- * deviations. */
-static double beyond(double a)
-{
-    a = fmax(-8, fmin(a, 40));
-    return fmin(ops_normal_hazard(a), a + 3);
-}
-
 /* The moving variance takes in that of y itself as well: of a worker that is cut
  * whenever it is slow, how slow is not forgotten. */
 static void spread(struct set_filter *f, size_t j, double y, double var)
@@ -281,7 +273,8 @@ static void update_censored(struct set_filter *f, size_t j, double bound,
         move(f, j, y);
     } else {
         double sd = sqrt(f->var[j]);
-        move(f, j, f->fast[j] + sd * beyond((bound - f->fast[j]) / sd));
+        move(f, j,
+             f->fast[j] + sd * ops_normal_beyond((bound - f->fast[j]) / sd));
     }
     f->age[j]++;
 }

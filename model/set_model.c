@@ -180,12 +180,15 @@ static enum dsgd_err set_load(const char *path, const struct safetensors *s,
 {
     struct set_config config;
     struct set_model *m;
+    struct dsgd_error why = {""};
     enum dsgd_err rc = read_config(path, s, &config, err);
 
-    if (rc == DSGD_OK)
-        rc = make_model(&config, &m, err);
     if (rc != DSGD_OK)
-        return rc == DSGD_E_RANGE ? DSGD_E_FORMAT : rc;
+        return rc;
+    rc = make_model(&config, &m, &why);
+    if (rc != DSGD_OK)
+        return error_set(err, rc == DSGD_E_RANGE ? DSGD_E_FORMAT : rc, "%s: %s",
+                         path, why.text);
     for (size_t id = 0; rc == DSGD_OK && id < SET_PARAMS; id++)
         rc = read_param(path, s, &m->net->param[id],
                         m->net->w + m->net->param[id].offset, err);

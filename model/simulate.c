@@ -8,6 +8,7 @@
 #include "error.h"
 #include "simulate_telemetry.h"
 #include "simulate_world.h"
+#include "sort.h"
 
 /* A policy at work on a trace. */
 struct run {
@@ -188,17 +189,11 @@ void simulate_result_free(struct simulate_result *r)
     *r = (struct simulate_result){0};
 }
 
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 double simulate_quantile(struct simulate_times *times, double q)
 {
     if (!times->count)
         return NAN;
-    qsort(times->us, times->count, sizeof *times->us, compare);
+    sort_doubles(times->count, times->us);
     return times->us[(size_t)(q * (double)(times->count - 1) + .5)];
 }
 

@@ -56,7 +56,9 @@ static enum dsgd_err split_features(struct timing_model *m, const char *path,
         return error_set(err, DSGD_E_FORMAT,
                          "%s: names %zu features, the weights are for %zu",
                          path, found, n);
-    return timing_model_set_features(m, n, name, err);
+    struct dsgd_error why = {""};
+    enum dsgd_err rc = timing_model_set_features(m, n, name, &why);
+    return rc == DSGD_OK ? rc : error_set(err, rc, "%s: %s", path, why.text);
 }
 
 static enum dsgd_err read_features(struct timing_model *m, const char *path,

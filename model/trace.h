@@ -15,12 +15,17 @@
 
 #include "dsgd_error.h"
 
+/* Durations are between these, so that sums of any number of steps are finite.
+ */
+#define TRACE_SHORTEST 1e-30
+#define TRACE_LONGEST  1e30
+
 struct trace {
-    char *name; /* without folder and ".csv" */
+    char *name; /* without folder and ".csv", printable */
     size_t steps, n, n_nodes;
     size_t features;            /* per node, 0: no telemetry */
     const char *const *feature; /* [features] names, not owned */
-    double *duration_s;         /* [steps][n], finite and > 0 */
+    double *duration_s;         /* [steps][n] */
     uint32_t *node;             /* [n] ascending, 0..n_nodes-1, each used */
     uint32_t *column;           /* [n] the file's column of each worker */
     char **node_name;           /* [n_nodes] or NULL */
@@ -65,12 +70,9 @@ enum dsgd_err trace_parse(const struct trace_text *csv,
                           struct dsgd_error *err);
 
 /* Write a trace: path, and beside it the nodes and, if there is any, the
- * telemetry.  Durations are written so that reading gives the same bits.
+ * telemetry; else what is there of another trace is removed.  Durations are written so that reading gives the same bits.
  * Errors: DSGD_E_IO, DSGD_E_NOSPACE, DSGD_E_NOMEM. */
 enum dsgd_err trace_write(const struct trace *t, const char *path,
                           struct dsgd_error *err);
-
-/* path without ".csv", followed by suffix.  free().  NULL: no memory. */
-char *trace_beside(const char *path, const char *suffix);
 
 #endif

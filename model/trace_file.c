@@ -6,10 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "error.h"
 #include "telemetry_names.h"
+#include "text.h"
 
 static const char *const all_features[] = {MODEL_FEATURES};
 
@@ -27,7 +29,8 @@ static size_t stem_length(const char *path)
     return csv ? length - 4 : length;
 }
 
-char *trace_beside(const char *path, const char *suffix)
+/* path without ".csv", followed by suffix; NULL: no memory. */
+static char *beside(const char *path, const char *suffix)
 {
     char *out;
 
@@ -56,6 +59,8 @@ enum dsgd_err trace_parse(const struct trace_text *csv,
     enum dsgd_err rc = trace_parse_rows(csv, &t, err);
     if (rc == DSGD_OK && !(t->name = strndup(name, stem_length(name))))
         rc = error_set(err, DSGD_E_NOMEM, "%.200s: no memory", csv->path);
+    if (rc == DSGD_OK)
+        text_make_printable(t->name);
     if (rc == DSGD_OK && nodes)
         rc = trace_parse_nodes(t, nodes, err);
     if (rc == DSGD_OK && telemetry)
@@ -118,8 +123,8 @@ enum dsgd_err trace_read(const char *path, const char *const *feature,
                          struct dsgd_error *warning, struct dsgd_error *err)
 {
     struct trace_text csv = {0}, nodes = {0}, telemetry = {0};
-    char *nodes_path = trace_beside(path, ".nodes");
-    char *telemetry_path = trace_beside(path, ".telemetry.csv");
+    char *nodes_path = beside(path, ".nodes");
+    char *telemetry_path = beside(path, ".telemetry.csv");
     enum dsgd_err rc = nodes_path && telemetry_path
                            ? load(path, true, &csv, err)
                            : error_set(err, DSGD_E_NOMEM, "trace: no memory");
@@ -212,15 +217,33 @@ static enum dsgd_err write_file(const struct trace *t, const char *path,
 
     if (!out)
         return error_set(err, DSGD_E_IO, "%.200s: %s", path, strerror(errno));
+    struct stat st;
+    bool file = fstat(fileno(out), &st) == 0 && S_ISREG(st.st_mode);
     body(t, out);
     bool failed = ferror(out);
     if (fclose(out) != 0 || failed) {
         bool full = errno == ENOSPC || errno == EDQUOT;
         error_set(err, DSGD_E_IO, "%.200s: %s", path, strerror(errno));
-        unlink(path);
+        if (file) /* not a device */
+            unlink(path);
         return full ? DSGD_E_NOSPACE : DSGD_E_IO;
     }
     return DSGD_OK;
+}
+
+/* What lies there of an earlier trace would be read as this one's. */
+static enum dsgd_err remove_beside(const char *path, const char *suffix,
+                                   struct dsgd_error *err)
+{
+    char *other = beside(path, suffix);
+    enum dsgd_err rc = DSGD_OK;
+
+    if (!other)
+        return error_set(err, DSGD_E_NOMEM, "%.200s: no memory", path);
+    if (unlink(other) != 0 && errno != ENOENT)
+        rc = error_set(err, DSGD_E_IO, "%.200s: %s", other, strerror(errno));
+    free(other);
+    return rc;
 }
 
 static enum dsgd_err write_beside(const struct trace *t, const char *path,
@@ -228,7 +251,7 @@ static enum dsgd_err write_beside(const struct trace *t, const char *path,
                                   void (*body)(const struct trace *, FILE *),
                                   struct dsgd_error *err)
 {
-    char *other = trace_beside(path, suffix);
+    char *other = beside(path, suffix);
 
     if (!other)
         return error_set(err, DSGD_E_NOMEM, "%.200s: no memory", path);
@@ -244,7 +267,9 @@ enum dsgd_err trace_write(const struct trace *t, const char *path,
 
     if (rc == DSGD_OK)
         rc = write_beside(t, path, ".nodes", write_nodes, err);
-    if (rc == DSGD_OK && t->features)
-        rc = write_beside(t, path, ".telemetry.csv", write_telemetry, err);
-    return rc;
+    if (rc != DSGD_OK)
+        return rc;
+    return t->features
+               ? write_beside(t, path, ".telemetry.csv", write_telemetry, err)
+               : remove_beside(path, ".telemetry.csv", err);
 }

@@ -6,9 +6,6 @@
 
 #include "error.h"
 
-/* Sums of any number of steps stay finite between these. */
-static const double shortest = 1e-30, longest = 1e30;
-
 struct rows {
     double *value;
     size_t count, room, n, steps;
@@ -48,7 +45,7 @@ static enum dsgd_err parse_row(struct cursor *c, struct rows *r,
             return cursor_error(c, &cell, err,
                                 "is not a finite number; a trace has durations "
                                 "alone, no header");
-        if (!(x >= shortest && x <= longest))
+        if (!(x >= TRACE_SHORTEST && x <= TRACE_LONGEST))
             return cursor_error(c, &cell, err,
                                 "is not a duration: it must be above 0 (1e-30 "
                                 "to 1e30)");

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "error.h"
+#include "text.h"
 
 enum { MAX_COLUMNS = 4096, IGNORED = -1 };
 
@@ -83,6 +84,7 @@ static void warn(struct dsgd_error *warning, const char *path,
     if (used + 40 < sizeof warning->text)
         snprintf(warning->text + used, sizeof warning->text - used, " %.*s",
                  (int)(cell->length < 32 ? cell->length : 32), cell->start);
+    text_make_printable(warning->text);
 }
 
 static enum dsgd_err parse_header(struct cursor *c, struct looks *l,

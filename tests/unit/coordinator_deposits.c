@@ -3,9 +3,8 @@
  * what was not is computed later, once; and such a run can be done again. */
 #include "../cluster_many.h"
 #include "../scratch.h"
-#include "../tap.h"
 #include "launch.h"
-#include "timing.h"
+#include "model_data.h"
 
 enum { SEEDS = 25 };
 
@@ -191,12 +190,8 @@ static void wanted(void)
 
 int main(void)
 {
-    char path[4096];
-    struct dsgd_error err;
-
-    snprintf(path, sizeof path, "%s/model/default.safetensors",
-             getenv("DSGD_SRCDIR"));
-    if (!ok(timing_model_load(path, &model, &err) == DSGD_OK, "%s", path))
+    model = data_default_model();
+    if (!model)
         return done();
     scratch_dir(dir);
     wanted();

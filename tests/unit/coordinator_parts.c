@@ -3,7 +3,7 @@
  * counts once an epoch, and nothing hangs. */
 #include "../cluster_many.h"
 #include "launch.h"
-#include "timing.h"
+#include "model_data.h"
 
 static struct cluster_spec ordinary(void)
 {
@@ -194,14 +194,9 @@ static void sized_carried(const struct timing_model *model)
 /* Parts that the timing model sizes: the same holds, and they are fewer. */
 static void sized(void)
 {
-    struct timing_model *model = NULL;
-    struct dsgd_error err = {""};
-    char path[1024];
+    struct timing_model *model = data_default_model();
 
-    snprintf(path, sizeof path, "%s/model/default.safetensors",
-             getenv("DSGD_SRCDIR"));
-    if (!ok(timing_model_load(path, &model, &err) == DSGD_OK, "model %s",
-            err.text))
+    if (!model)
         return;
     struct cluster_spec spec = ordinary();
     spec.model = model;

@@ -6,9 +6,8 @@
 #include "dmm.h"
 #include "dmm_elbo.h"
 #include "dmm_net.h"
+#include "model_data.h"
 #include "rng.h"
-#include "tap.h"
-#include "timing.h"
 
 struct fixture {
     size_t n, length, batch;
@@ -19,12 +18,9 @@ struct fixture {
 
 static FILE *open_data(const char *name)
 {
-    char path[4096];
-    const char *dir = getenv("DSGD_SRCDIR");
+    char path[DATA_PATH];
+    FILE *f = fopen(data_path(name, path), "r");
 
-    snprintf(path, sizeof path, "%s/tests/data/model/%s", dir ? dir : ".",
-             name);
-    FILE *f = fopen(path, "r");
     if (!f) {
         perror(path);
         exit(1);

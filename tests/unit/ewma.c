@@ -1,8 +1,7 @@
 /* Moving averages against the prototype's (tests/data/model/ewma.txt). */
 #include "ewma.h"
 
-#include "tap.h"
-#include "timing.h"
+#include "model_data.h"
 
 enum { N = 6 };
 
@@ -68,7 +67,7 @@ static void lanes(const struct ewma *e, const double *x)
 
 int main(void)
 {
-    char path[4096], line[1024];
+    char path[DATA_PATH], line[1024];
     double x[EWMA_ROWS * N];
     struct ewma *e;
     struct dsgd_error err;
@@ -77,9 +76,7 @@ int main(void)
     is_int(ewma_create(N, &e, &err), DSGD_OK, "created");
     is_int((long long)ewma_predict(e, x), 0, "nothing at first");
     is_int((long long)ewma_predict_lanes(e, 8, NULL), 0, "nor in lanes");
-    snprintf(path, sizeof path, "%s/tests/data/model/ewma.txt",
-             getenv("DSGD_SRCDIR"));
-    FILE *in = fopen(path, "r");
+    FILE *in = fopen(data_path("ewma.txt", path), "r");
     if (!ok(in, "%s", path))
         return done();
     int lines = 0;

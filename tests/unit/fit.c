@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "dmm.h"
+#include "fit_checkpoint.h"
 #include "fit_dmm.h"
 #include "fit_options.h"
 #include "fit_pool.h"
@@ -129,8 +130,9 @@ static float *trained(make_fn *make, uint64_t seed, struct fit_plan p,
         w->stop_at = 0;
         p.resume = true;
     }
-    if (fit_run(&s.learner, &p, &result, NULL) != DSGD_OK)
-        printf("# training failed\n");
+    if (fit_run(&s.learner, &p, &result, NULL) != DSGD_OK ||
+        unlink(checkpoint) != 0)
+        printf("# training failed, or left no checkpoint\n");
     float *params = copy(&s.learner);
     drop(&s);
     return params;
@@ -156,7 +158,6 @@ static void small_fit(const char *kind, make_fn *make, uint64_t steps,
     float *d = trained(make, 1, p, &w, steps / 2 + 1);
     ok(memcmp(a, d, bytes) == 0,
        "%s: broken off and resumed, the bits of one run", kind);
-    ok(access(checkpoint, F_OK) != 0, "%s: no checkpoint is left", kind);
     free(a);
     free(b);
     free(c);
@@ -188,6 +189,45 @@ static void checkpoints(void)
     drop(&s);
 }
 
+static void wild_counts(void)
+{
+    float memory[8] = {0};
+    struct fit_state s = {.params = memory, .best = memory + 2};
+    struct dsgd_error err = {""};
+
+    adam_init(&s.adam, 2, memory + 4);
+    s.step = UINT64_MAX;
+    fit_checkpoint_save(checkpoint, &s, NULL);
+    is_int(fit_checkpoint_load(checkpoint, &s, &err), DSGD_E_FORMAT,
+           "a checkpoint of more steps than are counted");
+    has_str(err.text, "its step is \"1.8446744073709552e+19",
+            "names the number");
+    unlink(checkpoint);
+}
+
+/* A model that could not be written is not lost. */
+static void resumed_at_the_end(void)
+{
+    struct watch w;
+    struct fit_plan p = plan(&w, 12, 5);
+    struct subject s, again;
+    struct fit_result result;
+
+    dmm_subject(&s, 1);
+    fit_run(&s.learner, &p, &result, NULL);
+    dmm_subject(&again, 1);
+    p.resume = true;
+    is_int(fit_run(&again.learner, &p, &result, NULL), DSGD_OK,
+           "a training that had ended is resumed");
+    is_int((long long)result.facts.steps, 12, "without a further step");
+    ok(memcmp(s.learner.params, again.learner.params,
+              s.learner.n * sizeof(float)) == 0,
+       "and has the same parameters");
+    unlink(checkpoint);
+    drop(&s);
+    drop(&again);
+}
+
 static void early_end(void)
 {
     struct watch w;
@@ -203,6 +243,7 @@ static void early_end(void)
     ok(result.early && result.facts.steps < 1000,
        "without improvement it ends early, after %llu steps",
        (unsigned long long)result.facts.steps);
+    unlink(checkpoint);
     drop(&s);
 }
 
@@ -233,6 +274,35 @@ static void too_few(void)
     is_int(fit_set_create(model, &pool, &set, &learner, &err), DSGD_E_RANGE,
            "set: too few steps");
     has_str(err.text, "too few data: 40 steps in 1 file", "it says so");
+    timing_model_free(model);
+    fit_pool_clear(&pool);
+}
+
+/* A loss of 0 would look like a perfect prediction. */
+static void nothing_known(void)
+{
+    const struct fit_dmm_plan dmm = {.seed = 1, .validate = .15};
+    const struct fit_set_plan set = {.seed = 1, .validate = .15};
+    const struct set_config config = {N_FEATURES, SET_FLAGS_EACH, 8, 8};
+    struct fit_pool pool;
+    struct timing_model *model;
+    struct fit_learner learner;
+    struct dsgd_error err = {""};
+
+    fit_pool_init(&pool, N_FEATURES, features);
+    add(&pool, "iid:n=4,N=1,T=200");
+    struct fit_trace *t = pool.trace;
+    memset(t->target_status + t->n * 170, TIMING_NONE, t->n * 30);
+    is_int((long long)fit_trace_known(t, 150), 4 * 20, "what is known");
+    dmm_model_create(4, &model, NULL);
+    is_int(fit_dmm_create(model, &pool, &dmm, &learner, &err), DSGD_E_RANGE,
+           "dmm: nothing known of what is held out");
+    has_str(err.text, "iid: no run-time is known in its last 30 steps", "told");
+    timing_model_free(model);
+    set_model_create(&config, features, &model, NULL);
+    is_int(fit_set_create(model, &pool, &set, &learner, &err), DSGD_E_RANGE,
+           "set: the same");
+    has_str(err.text, "iid: no run-time is known in the last 15 %", "told");
     timing_model_free(model);
     fit_pool_clear(&pool);
 }
@@ -318,8 +388,11 @@ int main(void)
     small_fit("dmm", dmm_subject, 60, .1);
     small_fit("set", set_subject, 20, .02);
     checkpoints();
+    wild_counts();
+    resumed_at_the_end();
     early_end();
     too_few();
+    nothing_known();
     pools();
     options();
     rmdir(dir);

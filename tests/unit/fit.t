@@ -33,6 +33,8 @@ code "a refit from a model" 0 "$fit" --kind dmm --steps 20 --warm-start a.safete
     -o c.safetensors trace.csv
 code "a score" 0 "$fit" --kind dmm --score --warm-start a.safetensors trace.csv
 like "is a number" "$out" 'all +-?[0-9.]+$'
+"$fit" --kind dmm --score --warm-start a.safetensors trace.csv >/dev/full 2>&1
+is "which can't be written" $? 5
 
 code "a set model from a synthetic cluster" 0 "$fit" --synth=iid:n=8 --steps 3 \
     --progress none -o s.safetensors
@@ -64,6 +66,30 @@ code "it is resumed" 0 "$fit" --kind dmm --steps 1500 --resume -o part.safetenso
     --progress none trace.csv
 ok "and gives the bits of one run" cmp whole.safetensors part.safetensors
 ok "its checkpoint is gone" test ! -e part.safetensors.checkpoint
+
+# The model can't be written at the end: the training is not lost.
+"$fit" --kind dmm --steps 1500 -o full.safetensors --progress none trace.csv 2>stopped &
+pid=$!
+for _ in $(seq 200); do
+    [[ -e full.safetensors.checkpoint ]] && break
+    sleep .02
+done
+mkdir full.safetensors
+wait $pid
+is "a model that can't be written" $? 5
+like "is told, and what to do" "$(cat stopped)" \
+    'full\.safetensors: Is a directory; nothing is lost: --resume .* full\.safetensors\.checkpoint$'
+rmdir full.safetensors
+code "it is written later" 0 "$fit" --kind dmm --steps 1500 --resume -o full.safetensors \
+    --progress none trace.csv
+ok "with the bits of one run" cmp whole.safetensors full.safetensors
+code "a folder in place of a file" 2 "$fit" --kind dmm --steps 1 -o . trace.csv
+like "is told before the training" "$out" '--output: \. is a folder: name a file'
+ok "no checkpoint is left" test -z "$(find . -name '*.checkpoint')"
+
+code "a trace from a pipe" 0 "$fit" --kind dmm --steps 1 -o pipe.safetensors <(cat trace.csv)
+code "and from its file" 0 "$fit" --kind dmm --steps 1 -o file.safetensors trace.csv
+ok "give the same model" cmp pipe.safetensors file.safetensors
 
 head -50 trace.csv >short.csv
 code "too few data" 3 "$fit" --kind dmm -o x.safetensors short.csv

@@ -61,6 +61,11 @@ static void write_record(void)
         exit(1);
     for (uint64_t s = 1; s <= STEPS; s++)
         put_step(r, s, duration, lag);
+    record_put_telemetry(
+        r, &(struct record_telemetry){
+               .step = 2, .node = 1, .value = {INFINITY, NAN, .5f}});
+    record_put_telemetry(r, &(struct record_telemetry){
+                                .step = 3, .node = 1, .value = {.75f, .5f}});
     record_put_late(r, &(struct record_late){1, 2, 4, .5f, 1});
     record_put_late(r, &(struct record_late){2, 2, 3, .5f, .5f});
     record_close(r, true, 9, 10, NULL);
@@ -93,8 +98,14 @@ static void reading(void)
     is_int(t->target_status[2 * N + 3], TIMING_CENSORED,
            "a bound is the target of what never became known");
     ok(isnan(t->telemetry[0]), "telemetry that is not valid");
-    near(t->telemetry[(2 * NODES + 1) * N_FEATURES + 1], .25, 0,
-         "telemetry at launch holds for the steps after");
+    const float *look = t->telemetry + N_FEATURES; /* of the second node */
+    near(look[1], .25, 0, "telemetry at launch holds for the steps after");
+    look += NODES * N_FEATURES;
+    ok(isnan(look[1]) && look[2] == .5f, "until the next look");
+    ok(isnan(look[0]), "which need not be valid");
+    look += NODES * N_FEATURES;
+    ok(look[0] == .75f && look[1] == .5f && look[2] == 0,
+       "or the one after that");
     fit_pool_clear(&pool);
 }
 

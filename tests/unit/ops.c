@@ -111,6 +111,10 @@ static void test_hazard(void)
     near(ops_normal_hazard(40), 40.024968847207625, 1e-9, "hazard at 40");
     near(ops_normal_hazard(-8), 5.052271083536893e-15, 1e-26, "hazard at -8");
     ok(isnan(ops_normal_hazard(NAN)), "hazard of NaN");
+    near(ops_normal_beyond(2), 2.3732155328228606, 1e-12, "beyond a bound");
+    near(ops_normal_beyond(-5), -2, 0, "by at most 3");
+    near(ops_normal_beyond(-1e9), -5, 0, "of at least -8");
+    near(ops_normal_beyond(1e9), 40.024968847207625, 1e-9, "and at most 40");
 }
 
 enum { BIG = 70 * 70 };

@@ -1,8 +1,8 @@
 /* The oracle against brute force, and the known facts of the real traces. */
 #include "oracle.h"
 
+#include "model_data.h"
 #include "rng.h"
-#include "tap.h"
 
 enum { N = 4, ROWS = 5, PLANS = 1024 }; /* N ^ ROWS */
 
@@ -69,18 +69,11 @@ static void by_hand(void)
 /* tests/data/traces: without overhead, from the first step on. */
 static void facts(const char *name, double full, double fixed)
 {
-    char path[4096];
-    struct trace *t;
-    struct dsgd_error warning, err;
+    struct trace *t = data_trace(name);
     struct oracle o;
 
-    snprintf(path, sizeof path, "%s/tests/data/traces/%s.csv",
-             getenv("DSGD_SRCDIR"), name);
-    if (!ok(trace_read(path, NULL, 0, &t, &warning, &err) == DSGD_OK, "%s",
-            name)) {
-        printf("# %s\n", err.text);
+    if (!t)
         return;
-    }
     double *sorted = oracle_sort(t, 0);
     oracle_find(t->steps, t->n, sorted, 0, NULL, &o);
     near(o.full / o.throughput, full, .0015, "full");

@@ -1,9 +1,9 @@
 /* Policies in parts: steps worked by hand, what always holds. */
 #include "simulate_parts.h"
 
+#include "model_data.h"
 #include "oracle.h"
 #include "scenario.h"
-#include "tap.h"
 
 static struct timing_model *model;
 
@@ -247,12 +247,8 @@ static void refused(void)
 
 int main(void)
 {
-    char path[4096];
-    struct dsgd_error err;
-
-    snprintf(path, sizeof path, "%s/model/default.safetensors",
-             getenv("DSGD_SRCDIR"));
-    if (!ok(timing_model_load(path, &model, &err) == DSGD_OK, "%s", path))
+    model = data_default_model();
+    if (!model)
         return done();
     shared();
     straggler();

@@ -126,6 +126,12 @@ scores() { "$replay" -P "$@" | cut -d'|' -f2-7; }
 is "and scores as the synthetic cluster itself" \
     "$(scores --policies ewma,rolling "$dir/mix.csv")" \
     "$(scores --policies ewma,rolling --synth mix:n=12,N=3,T=50)"
+long=$(printf 'x%.0s' {1..90})
+cp "$dir/mix.csv" "$dir/$long.csv"
+is "a long name is not cut" "$("$replay" -P --policies full "$dir/$long.csv" | sed -n '2s/|.*//p')" "$long"
+cp "$dir/mix.csv" "$dir"/$'\xff.csv'
+like "a name that is not UTF-8 has its JSON" \
+    "$("$replay" --json --policies full "$dir"/$'\xff.csv' 2>&1)" '"trace": "\?"'
 sed -i 's/,steal,/,weather,/' "$dir/mix.telemetry.csv"
 like "an unknown telemetry column is a warning" \
     "$("$replay" --policies full "$dir/mix.csv" 2>&1 >"$dir/out")" \
@@ -151,6 +157,8 @@ fails 2 '--seed: "": give a whole number' --seed= x
 fails 2 '--rule: "best" is none of' --rule best x
 fails 2 '--json and -P are two formats' --json -P x
 fails 2 '--no-such: no such option' --no-such
+fails 2 '--pa: no such option, or short for several' --pa 1 x
+fails 2 '--json takes no value' --json=3 x
 fails 2 '--late: the value is missing' --late
 fails 2 'scenario: "storm" is none of iid|' --synth storm
 fails 2 '--write: x.csv takes one trace, not 2' --write x.csv --synth iid a.csv

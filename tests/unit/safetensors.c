@@ -97,6 +97,32 @@ static void test_refused(void)
        "another kind of file, no error wanted");
 }
 
+/* A header as large as is read, of tensors in reverse: must not take minutes. */
+static void test_many(void)
+{
+    enum { N = 150000, ENTRY = 96 };
+    char *header = malloc((size_t)N * ENTRY), *at = header;
+    struct safetensors *s;
+
+    for (int i = 0; i < N; i++)
+        at += sprintf(at,
+                      "%s\"%x\":{\"dtype\":\"F32\",\"shape\":[1],"
+                      "\"data_offsets\":[%d,%d]}",
+                      i ? "," : "{", (unsigned)i, 4 * (N - 1 - i), 4 * (N - i));
+    strcpy(at, "}");
+    ok(parse(header, strlen(header), 4 * (size_t)N, &s) == DSGD_OK &&
+           safetensors_count(s) == N &&
+           strcmp(safetensors_at(s, N - 1)->name, "0") == 0,
+       "many tensors, in reverse");
+    safetensors_free(s);
+    at = header + sprintf(header, "{\"__metadata__\":{");
+    for (int i = 0; i <= SAFETENSORS_MAX_META; i++)
+        at += sprintf(at, "%s\"%x\":\"\"", i ? "," : "", (unsigned)i);
+    strcpy(at, "}}");
+    refuse(header, 0, "4097 metadata; at most 4096", "metadata without end");
+    free(header);
+}
+
 static void test_accepted(void)
 {
     struct safetensors *s;
@@ -213,6 +239,7 @@ int main(void)
         return 1;
     test_refused();
     test_accepted();
+    test_many();
     test_written();
     test_every_length();
     test_not_files();

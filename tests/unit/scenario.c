@@ -3,8 +3,9 @@
 #include "scenario.h"
 
 #include "dsgd_names.h"
+#include "model_data.h"
 #include "oracle.h"
-#include "tap.h"
+#include "sort.h"
 #include "telemetry_names.h"
 
 static void same_features(void)
@@ -201,12 +202,6 @@ static void randomised(void)
 
 enum { FIGURES = 10, SEEDS = 24 };
 
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static double quantile(const double *sorted, size_t n, double q)
 {
     double at = q * (double)(n - 1);
@@ -214,6 +209,22 @@ static double quantile(const double *sorted, size_t n, double q)
     return i + 1 < n
                ? sorted[i] + (at - (double)i) * (sorted[i + 1] - sorted[i])
                : sorted[i];
+}
+
+/* Effects multiply to what no file of a trace may hold. */
+static void limits(void)
+{
+    struct trace *t =
+        make("iid:n=20,T=40,wvar=5,cvspread=3", SCENARIO_FEATURES);
+    double least = INFINITY, most = 0;
+
+    for (size_t i = 0; i < t->steps * t->n; i++) {
+        least = fmin(least, t->duration_s[i]);
+        most = fmax(most, t->duration_s[i]);
+    }
+    ok(least >= TRACE_SHORTEST && most == TRACE_LONGEST,
+       "run-times from %g to %g", least, most);
+    trace_free(t);
 }
 
 /* As in make_scenarios.py. */
@@ -225,7 +236,7 @@ static void figures(const struct trace *t, double *f)
     struct oracle o;
 
     memcpy(all, t->duration_s, cells * sizeof *all);
-    qsort(all, cells, sizeof *all, compare);
+    sort_doubles(cells, all);
     double median = quantile(all, cells, .5);
     f[0] = 0;
     for (size_t i = 0; i < cells; i++)
@@ -246,12 +257,12 @@ static void figures(const struct trace *t, double *f)
         aa += (m[s] - all_m) * (m[s] - all_m);
         ab += s ? (m[s] - all_m) * (m[s - 1] - all_m) : 0;
     }
-    qsort(ratio, T, sizeof *ratio, compare);
+    sort_doubles(T, ratio);
     f[5] = quantile(ratio, T, .5);
     f[6] = quantile(ratio, T, .9);
     f[7] = ab / aa;
     memcpy(all, t->duration_s, 10 * n * sizeof *all);
-    qsort(all, 10 * n, sizeof *all, compare);
+    sort_doubles(10 * n, all);
     oracle_find(T - 10, n, rows + 10 * n, .02 * quantile(all, 10 * n, .5), NULL,
                 &o);
     f[8] = o.full / o.throughput;
@@ -294,22 +305,12 @@ static void against_prototype(char *line)
 
 int main(void)
 {
-    char path[4096], line[1024];
-
     same_features();
     parameters();
     determinism();
     telemetry();
     randomised();
-    snprintf(path, sizeof path, "%s/tests/data/model/scenarios.txt",
-             getenv("DSGD_SRCDIR"));
-    FILE *in = fopen(path, "r");
-    if (!ok(in, "%s", path))
-        return done();
-    while (fgets(line, sizeof line, in)) {
-        if (line[0] != '#')
-            against_prototype(line);
-    }
-    fclose(in);
+    limits();
+    data_lines("scenarios.txt", against_prototype);
     return done();
 }

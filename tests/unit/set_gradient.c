@@ -25,7 +25,7 @@ static const float *get(const char *name)
 
 static bool set_up(struct timing_model **model)
 {
-    char path[1024];
+    char path[DATA_PATH];
     struct dsgd_error err = {""};
 
     data = data_load("set-window.safetensors");

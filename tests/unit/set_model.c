@@ -191,6 +191,7 @@ static void refuse(const char *kind, const char *key, const char *value,
     safetensors_save(path, t, SET_PARAMS, meta, 2, &err);
     ok(timing_model_load(path, &m, &err) == DSGD_E_FORMAT && !m, "refused");
     has_str(err.text, part, part);
+    ok(strncmp(err.text, path, strlen(path)) == 0, "of the file named");
     unlink(path);
 }
 
@@ -202,6 +203,7 @@ static void test_foreign_files(void)
     refuse("set", "flags", "none", 0, "one|each");
     refuse("set", "G", "8", 0, "G = 8");
     refuse("set", "features", "a,b", 0, "names 2 features");
+    refuse("set", "features", "a,,c", 0, "feature name \"\"");
     refuse("set", "flags", "each", 0, "fits no number of features");
     refuse("set", "x", "", 47, "\"n2.weight\" has shape [16, 47]");
 }
@@ -350,7 +352,7 @@ static void test_no_allocation(void)
 
 int main(void)
 {
-    char path[1024];
+    char path[DATA_PATH];
 
     if (!ok(timing_model_load(data_path("set-prototype.safetensors", path),
                               &model, &err) == DSGD_OK,

@@ -219,7 +219,7 @@ static void test_model(const uint32_t *node, size_t steps)
 int main(void)
 {
     uint32_t node[WORKERS];
-    char path[1024];
+    char path[DATA_PATH];
     struct dsgd_error err = {""};
 
     data = data_load("set-steps.safetensors");

@@ -2,9 +2,9 @@
  * prototype's scores (tests/data/model/policies.txt). */
 #include "simulate.h"
 
+#include "model_data.h"
 #include "oracle.h"
 #include "simulate_world.h"
-#include "tap.h"
 
 static void world(struct world *w, struct simulate_spec *spec, size_t n)
 {
@@ -146,19 +146,6 @@ static void fresh(void)
     world_free(&w);
 }
 
-static struct trace *read_trace(const char *name)
-{
-    char path[4096];
-    struct trace *t = NULL;
-    struct dsgd_error warning, err;
-
-    snprintf(path, sizeof path, "%s/tests/data/traces/%s.csv",
-             getenv("DSGD_SRCDIR"), name);
-    if (trace_read(path, NULL, 0, &t, &warning, &err) != DSGD_OK)
-        printf("# %s\n", err.text);
-    return t;
-}
-
 static double score(const struct trace *t, enum policy_kind kind,
                     const struct simulate_spec *spec, size_t best_c)
 {
@@ -204,7 +191,7 @@ static void against_prototype(char *line)
     static const enum policy_kind kind[] = {POLICY_FULL, POLICY_STATIC_BEST,
                                             POLICY_LAST, POLICY_ROLLING,
                                             POLICY_EWMA};
-    struct trace *t = read_trace(strtok(line, " "));
+    struct trace *t = data_trace(strtok(line, " "));
     struct simulate_spec spec = {.warmup = 20, .seed = 1};
     struct oracle o;
     double want;
@@ -234,7 +221,7 @@ static void against_prototype(char *line)
 /* Fractions of the oracle without overhead, rolling over 10 steps. */
 static void rolling(const char *name, double want)
 {
-    struct trace *t = read_trace(name);
+    struct trace *t = data_trace(name);
     struct simulate_spec spec = {.warmup = 10};
     struct oracle o;
 
@@ -249,7 +236,7 @@ static void rolling(const char *name, double want)
 
 static void refused(void)
 {
-    struct trace *t = read_trace("bytedance-SE-dp32");
+    struct trace *t = data_trace("bytedance-SE-dp32");
     struct simulate_spec spec = {.warmup = 43};
     struct simulate_result r;
     struct policy *p;
@@ -271,8 +258,6 @@ static void refused(void)
 
 int main(void)
 {
-    char path[4096], line[1024];
-
     busy();
     reports_old();
     poll();
@@ -282,15 +267,6 @@ int main(void)
     rolling("bytedance-SE-dp32", .985);
     rolling("varbench-1024", .997);
     refused();
-    snprintf(path, sizeof path, "%s/tests/data/model/policies.txt",
-             getenv("DSGD_SRCDIR"));
-    FILE *in = fopen(path, "r");
-    if (!ok(in, "%s", path))
-        return done();
-    while (fgets(line, sizeof line, in)) {
-        if (line[0] != '#')
-            against_prototype(line);
-    }
-    fclose(in);
+    data_lines("policies.txt", against_prototype);
     return done();
 }

@@ -160,6 +160,9 @@ static void telemetry(void)
     near(t->telemetry[8 + 1], .5, 0, "its value");
     is_str(w.text, "", "no warning");
     trace_free(t);
+    parse("1,2\n", NULL, "step,node,\033[2J\xff\n", &t, &w, &err);
+    ok(strstr(w.text, "ignored: ?[2J?"), "what a terminal obeys is not shown");
+    trace_free(t);
     refused("1,2\n", NULL, "node,step\n",
             "a/x.telemetry.csv:1: the first line");
     refused("1,2\n", NULL, "", "a/x.telemetry.csv:1: the first line must be");
@@ -185,6 +188,17 @@ static void telemetry(void)
             "a/x.telemetry.csv:2: the node is missing");
 }
 
+static void names(void)
+{
+    char csv[] = "1,2\n";
+    const struct trace_text text = {"a/\xc3\xa4\xff\033.csv", csv, 4};
+    struct trace *t;
+
+    trace_parse(&text, NULL, NULL, NULL, 0, &t, NULL, NULL);
+    is_str(t ? t->name : NULL, "\xc3\xa4??", "a name is UTF-8 and printable");
+    trace_free(t);
+}
+
 static void round_trip(const char *dir)
 {
     char path[4096];
@@ -206,12 +220,16 @@ static void round_trip(const char *dir)
         same &= a->telemetry[i] == b->telemetry[i] ||
                 (isnan(a->telemetry[i]) && isnan(b->telemetry[i]));
     ok(same, "and the same telemetry");
+    a->features = 0;
+    trace_free(b);
+    is_int(trace_write(a, path, &err), DSGD_OK,
+           "one without telemetry over it");
+    ok(trace_read(path, NULL, 0, &b, &w, &err) == DSGD_OK && !b->features,
+       "has none when it is read");
     trace_free(a);
     trace_free(b);
     unlink(path);
     snprintf(path, sizeof path, "%s/mix.nodes", dir);
-    unlink(path);
-    snprintf(path, sizeof path, "%s/mix.telemetry.csv", dir);
     unlink(path);
     ok(trace_read("/nowhere/x.csv", NULL, 0, &b, &w, &err) == DSGD_E_IO &&
            strstr(err.text, "/nowhere/x.csv: No such file"),
@@ -227,6 +245,7 @@ int main(void)
     large();
     nodes();
     telemetry();
+    names();
     if (ok(mkdtemp(dir), "a folder")) {
         round_trip(dir);
         rmdir(dir);

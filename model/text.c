@@ -1,0 +1,39 @@
+#include "text.h"
+
+#include <stdint.h>
+
+size_t text_character(const char *text)
+{
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    const unsigned char *s = (const unsigned char *)text;
+    size_t length = s[0] < 0x80   ? 1
+                    : s[0] < 0xc0 ? 0
+                    : s[0] < 0xe0 ? 2
+                    : s[0] < 0xf0 ? 3
+                    : s[0] < 0xf8 ? 4
+                                  : 0;
+    uint32_t code = s[0];
+
+    if (length > 1)
+        code = s[0] & (0x7fu >> length);
+    for (size_t i = 1; i < length; i++) {
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+        code = code << 6 | (s[i] & 0x3f);
+    }
+    if (length == 0 || code < least[length] || code > 0x10ffff ||
+        (code >= 0xd800 && code < 0xe000) || code < 0x20 ||
+        (code >= 0x7f && code < 0xa0))
+        return 0;
+    return length;
+}
+
+void text_make_printable(char *text)
+{
+    while (*text) {
+        size_t length = text_character(text);
+        if (!length)
+            *text = '?';
+        text += length ? length : 1;
+    }
+}

@@ -1,0 +1,14 @@
+/* Text from elsewhere (file names, headers) that is to be shown. */
+#ifndef DSGD_TEXT_H
+#define DSGD_TEXT_H
+
+#include <stddef.h>
+
+/* Bytes of the UTF-8 character at s that may be shown as it is, 0 for none: RFC
+ * 3629, without control characters. */
+size_t text_character(const char *s);
+
+/* Put a '?' in place of each byte that may not be shown. */
+void text_make_printable(char *text);
+
+#endif
