@@ -45,6 +45,7 @@ void aggregator_destroy(struct aggregator *a)
     state_drop(&a->giver.sender.copy);
     state_drop(&a->state);
     node_early_destroy(&a->early);
+    pthread_mutex_destroy(&a->turn);
     free(a->events);
     free(a->show_shares);
     free(a->stuck);
@@ -60,6 +61,7 @@ enum dsgd_err aggregator_create(struct aggregator_config *config,
     *out = NULL;
     if (!a)
         return error_set(err, DSGD_E_NOMEM, "aggregator: no memory");
+    pthread_mutex_init(&a->turn, NULL);
     a->incoming.copy.fd = a->giver.sender.copy.fd = a->state.fd = -1;
     a->h = config->seg->h;
     a->index = config->node_index;
@@ -93,6 +95,9 @@ enum dsgd_err aggregator_create(struct aggregator_config *config,
     }
     a->t = config->transport;
     a->model = config->model;
+    a->drivable = aggregator_drivable(config);
+    if (a->drivable)
+        node_sleep_lightly(a->node);
     *out = a;
     return DSGD_OK;
 }
@@ -448,49 +453,77 @@ static uint64_t nap_limit(struct aggregator *a, uint64_t nap_ns)
     return left_s > 0 ? (uint64_t)(left_s * 1e9) : 0;
 }
 
+/* Whatever there is to do.  Returns whether there was anything.
+ *   broken  out  set when this node is cut off from the others */
+static bool look(struct aggregator *a, bool *broken)
+{
+    double now_s = own_clock_s(&a->clock);
+    bool did = aggregator_pump_events(a, now_s);
+
+    if (a->t) {
+        int got = a->t->ops->poll(a->t, on_message, a);
+        *broken = got < 0;
+        if (*broken) {
+            node_break(a->node, a->t->error.text);
+            return false;
+        }
+        did = did || got > 0;
+    }
+    pump_life(a, now_s);
+    pump_request(a);
+    if (a->c)
+        did = coordinator_tick(a->c, own_clock_s(&a->clock)) || did;
+    else if (!a->ended)
+        did = state_giver_pump(&a->giver, a->node, a->t, now_s) || did;
+    did = node_early_give(&a->early, a->node, a->x) || did;
+    if (a->x)
+        did = exchange_pump(a->x) || did;
+    did = show(a) || did;
+    aggregator_end_node(a, now_s);
+    aggregator_pump_end(a, now_s);
+    return did;
+}
+
+/* Nothing has come for so long that it is better to sleep. */
+static bool is_quiet(const struct aggregator *a)
+{
+    uint64_t spin_ns = a->t && node_idle(a->node) ? SPIN_IDLE_NS : SPIN_NS;
+
+    if (aggregator_drives(a) && !a->ended) /* the worker looks when it waits */
+        return true;
+    return sys_now_ns() - a->did_ns >= spin_ns;
+}
+
 static void *run(void *argument)
 {
     struct aggregator *a = argument;
-    uint64_t nap_ns = NAP_FIRST_NS, did_ns = 0;
+    uint64_t nap_ns = NAP_FIRST_NS;
+    bool broken = false;
 
     prctl(PR_SET_TIMERSLACK, 1000UL); /* short naps are short */
     c_locale_enter();
-    while (!a->finished || !aggregator_drained(a)) {
-        double now_s = own_clock_s(&a->clock);
-        bool did = aggregator_pump_events(a, now_s);
-        if (a->t) {
-            int got = a->t->ops->poll(a->t, on_message, a);
-            if (got < 0) {
-                node_break(a->node, a->t->error.text);
-                break;
-            }
-            did = did || got > 0;
-        }
-        pump_life(a, now_s);
-        pump_request(a);
-        if (a->c)
-            did = coordinator_tick(a->c, own_clock_s(&a->clock)) || did;
-        else if (!a->ended)
-            did = state_giver_pump(&a->giver, a->node, a->t, now_s) || did;
-        did = node_early_give(&a->early, a->node, a->x) || did;
-        if (a->x)
-            did = exchange_pump(a->x) || did;
-        did = show(a) || did;
-        aggregator_end_node(a, now_s);
-        aggregator_pump_end(a, now_s);
-        if (did) {
-            nap_ns = NAP_FIRST_NS;
-            did_ns = sys_now_ns();
-        } else if (sys_now_ns() - did_ns <
-                   (a->t && node_idle(a->node) ? SPIN_IDLE_NS : SPIN_NS)) {
-            sched_yield();
-        } else {
-            node_nap(a->node, nap_limit(a, nap_ns));
+    for (;;) {
+        aggregator_take_turn(a);
+        uint32_t bell = node_bell(a->node);
+        bool over = a->finished && aggregator_drained(a);
+        bool did = !over && look(a, &broken);
+        if (did)
+            a->did_ns = sys_now_ns();
+        bool quiet = !did && is_quiet(a);
+        uint64_t limit_ns = quiet ? nap_limit(a, nap_ns) : 0;
+        pthread_mutex_unlock(&a->turn);
+        if (over || broken)
+            return NULL;
+        if (quiet) {
+            node_nap(a->node, bell, limit_ns);
             nap_ns += nap_ns / NAP_SHARE;
             nap_ns = nap_ns < NAP_LAST_NS ? nap_ns : NAP_LAST_NS;
+        } else if (!did) {
+            sched_yield();
+        } else {
+            nap_ns = NAP_FIRST_NS;
         }
     }
-    return NULL;
 }
 
 enum dsgd_err aggregator_start(struct aggregator *a, struct dsgd_error *err)

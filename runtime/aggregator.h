@@ -45,6 +45,22 @@ void aggregator_resume(struct aggregator *a, struct state_copy *state,
  * aggregator_destroy.  Errors: DSGD_E_NOMEM. */
 enum dsgd_err aggregator_start(struct aggregator *a, struct dsgd_error *err);
 
+/* A worker whose process carries the aggregator, and waits, does the aggregator's
+ * work itself: on the way from the last gradient to the mean nobody waits then for
+ * a thread that must be given a core.  The worker's thread alone; it must not have
+ * a mean pinned.
+ *
+ * aggregator_drive works until *bell differs from seen, for 50 us at most; returns
+ * whether it does.  Where the work is not for workers it is sys_futex_spin.
+ *
+ * Between aggregator_enter and aggregator_leave the worker posts events, at most
+ * SEGMENT_EVENTS; the latter does what is to be done about them.  With false the
+ * thread does that: post them all the same. */
+bool aggregator_drive(struct aggregator *a, const _Atomic uint32_t *bell,
+                      uint32_t seen);
+bool aggregator_enter(struct aggregator *a);
+void aggregator_leave(struct aggregator *a);
+
 /* Wait for the end of the run, as this node sees it.  Safe to call from the
  * main thread or the helper thread, once. */
 void aggregator_join(struct aggregator *a);

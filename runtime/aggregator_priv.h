@@ -24,6 +24,12 @@ struct aggregator {
     pthread_t thread;
     bool started, joined;
 
+    /* Held by whoever does the aggregator's work: see aggregator_drive. */
+    pthread_mutex_t turn;
+    bool drivable;       /* by the worker of this process, while it waits */
+    _Atomic bool wanted; /* the thread waits for its turn */
+    uint64_t did_ns;     /* when there was something to do last */
+
     struct msg_event *events; /* [EVENTS], not yet sent */
     uint32_t n_events;
     uint64_t told;           /* the coordinator: last mean published here */
@@ -45,6 +51,15 @@ struct aggregator {
     double life_s, told_s, end_s, hard_timeout_s;
     bool ended, bye_sent, may_reap, finished;
 };
+
+/* The worker of this process may do the aggregator's work while it waits. */
+bool aggregator_drivable(const struct aggregator_config *config);
+
+/* It does. */
+bool aggregator_drives(const struct aggregator *a);
+
+/* The thread's turn, before a worker's; blocks.  Then unlock a->turn. */
+void aggregator_take_turn(struct aggregator *a);
 
 /* To the coordinator, if it is on another node.  False: later. */
 bool aggregator_send(struct aggregator *a, const struct msg *m,

@@ -138,7 +138,10 @@ static void post(struct dsgd *d, enum seg_event_kind kind, uint64_t step,
                           .value = value,
                           .buf = atomic_load(&self(d)->buf)};
     atomic_store_explicit(&self(d)->life_ns, e.at_ns, memory_order_relaxed);
+    bool entered = d->agg && aggregator_enter(d->agg);
     segment_post(&d->seg, d->local, &e);
+    if (entered)
+        aggregator_leave(d->agg);
 }
 
 static bool is_running(const struct dsgd *d)
@@ -246,8 +249,11 @@ void client_wait_bell(struct dsgd *d, uint32_t seen, uint64_t timeout_ns)
 {
     _Atomic uint32_t *bell = &d->seg.h->worker_bell;
 
-    if (!chunks_help(&d->seg, d->local) && !sys_futex_spin(bell, seen))
-        sys_futex_wait(bell, seen, timeout_ns);
+    if (chunks_help(&d->seg, d->local))
+        return;
+    if (!(d->agg ? aggregator_drive(d->agg, bell, seen)
+                 : sys_futex_spin(bell, seen)))
+        segment_doze(&d->seg, seen, timeout_ns);
 }
 
 /* Sleep until step may begin, serving requests for the state. */

@@ -150,8 +150,9 @@ struct dsgd_options {
     char description[256];     /* for the record: what is trained, how */
 
     /* Told of what goes wrong without stopping the run (the record, replicas
-     * that differ), one line at a time, from the coordinator's thread in rank
-     * 0.  NULL: not told. */
+     * that differ), one line at a time, in rank 0: from the coordinator's thread,
+     * or within a call of a dsgd_ function, which it must not call.  NULL: not
+     * told. */
     void (*warn)(void *context, const char *text);
     void *warn_context;
     /* Told, as by warn, of what is as it should be: that a run goes on from a

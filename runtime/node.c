@@ -26,6 +26,7 @@ struct node {
     struct local *local; /* [n_local] */
     uint32_t next;       /* whose events are looked at first */
     int reserved;        /* ring slot, -1: none */
+    enum seg_sleep sleep;
     struct chunks chunks;
     struct node_parts parts;
     uint64_t start_step[STARTS], start_ns[STARTS];
@@ -44,6 +45,7 @@ enum dsgd_err node_create(const struct segment *seg, struct node **out,
         n->view = *seg;
         n->seg = &n->view;
         n->reserved = -1;
+        n->sleep = SEG_ASLEEP;
         chunks_init(&n->chunks, n->seg);
         has_parts = parts_create(&n->parts, n->seg);
         n->local = calloc(seg->h->n_local, sizeof *n->local);
@@ -151,17 +153,6 @@ bool node_event(struct node *n, struct msg_event *event)
     return false;
 }
 
-static bool events_wait(const struct node *n)
-{
-    for (uint32_t w = 0; w < n->seg->h->n_local; w++) {
-        const struct seg_worker *worker = &n->seg->workers[w];
-        if (atomic_load(&worker->event_head) !=
-            atomic_load(&worker->event_tail))
-            return true;
-    }
-    return false;
-}
-
 bool node_idle(const struct node *n)
 {
     uint64_t step = node_published(n) + 1;
@@ -175,15 +166,40 @@ bool node_idle(const struct node *n)
     return true;
 }
 
-void node_nap(struct node *n, uint64_t timeout_ns)
+uint32_t node_bell(const struct node *n)
+{
+    return atomic_load(&n->seg->h->agg_bell);
+}
+
+void node_nap(struct node *n, uint32_t bell, uint64_t timeout_ns)
 {
     struct seg_header *h = n->seg->h;
-    uint32_t bell = atomic_load(&h->agg_bell);
 
-    atomic_store(&h->agg_asleep, 1);
-    if (!events_wait(n))
+    atomic_store(&h->agg_asleep, n->sleep);
+    if (!segment_waits(n->seg))
         sys_futex_wait(&h->agg_bell, bell, timeout_ns);
-    atomic_store(&h->agg_asleep, 0);
+}
+
+void node_sleep_lightly(struct node *n)
+{
+    n->sleep = SEG_ASLEEP_LIGHTLY;
+}
+
+void node_watch(struct node *n)
+{
+    _Atomic uint32_t *asleep = &n->seg->h->agg_asleep;
+
+    if (atomic_load(asleep) != SEG_AWAKE)
+        atomic_store(asleep, SEG_AWAKE);
+}
+
+void node_unwatch(struct node *n)
+{
+    struct seg_header *h = n->seg->h;
+
+    atomic_store(&h->agg_asleep, n->sleep);
+    if (segment_waits(n->seg))
+        sys_futex_ring(&h->agg_bell);
 }
 
 float *node_reserve(struct node *n)
@@ -297,7 +313,7 @@ void node_show(struct node *n, const struct msg *m,
     if (m->flags & MSG_STARTS)
         let_begin(n, m->step + 1, shares);
     start_pending(n);
-    sys_futex_ring(&h->worker_bell);
+    segment_call(n->seg);
 }
 
 const float *node_mean(const struct node *n, uint64_t step,
@@ -315,7 +331,7 @@ void node_start(struct node *n, uint64_t step, const struct msg_share *shares)
     n->pending_step = step;
     memcpy(n->pending, shares, n->seg->h->n_local * sizeof *n->pending);
     start_pending(n);
-    sys_futex_ring(&n->seg->h->worker_bell);
+    segment_call(n->seg);
 }
 
 void node_pool(struct node *n, uint64_t step, uint64_t part, bool fixed,
@@ -389,7 +405,7 @@ void node_jump(struct node *n, uint64_t step)
     atomic_store(&n->seg->h->published, step);
     atomic_store(&n->seg->h->started, step);
     start_pending(n);
-    sys_futex_ring(&n->seg->h->worker_bell);
+    segment_call(n->seg);
 }
 
 void node_resume(struct node *n, uint64_t step, uint64_t samples,
@@ -407,7 +423,7 @@ void node_resume(struct node *n, uint64_t step, uint64_t samples,
 void node_ask_checkpoint(struct node *n, uint64_t step)
 {
     atomic_store(&n->seg->h->checkpoint_due, step);
-    sys_futex_ring(&n->seg->h->worker_bell);
+    segment_call(n->seg);
 }
 
 bool node_checkpoint_begun(const struct node *n)
@@ -448,14 +464,14 @@ void node_end(struct node *n, uint64_t last_step)
 {
     atomic_store(&n->seg->h->last, last_step);
     atomic_store(&n->seg->h->run, SEG_ENDED);
-    sys_futex_ring(&n->seg->h->worker_bell);
+    segment_call(n->seg);
 }
 
 void node_break(struct node *n, const char *why)
 {
     snprintf(n->seg->h->broken, sizeof n->seg->h->broken, "%s", why);
     atomic_store(&n->seg->h->run, SEG_BROKEN);
-    sys_futex_ring(&n->seg->h->worker_bell);
+    segment_call(n->seg);
 }
 
 /* What a worker's process has used.  The aggregator's thread is no sign of life
@@ -541,7 +557,7 @@ bool node_ask_state(struct node *n, uint64_t least)
     if (!best)
         return false;
     atomic_store(&best->give_state, 1);
-    sys_futex_ring(&n->seg->h->worker_bell);
+    segment_call(n->seg);
     return true;
 }
 

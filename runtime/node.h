@@ -29,8 +29,19 @@ bool node_event(struct node *n, struct msg_event *event);
 /* All workers have committed what they have to give to the step that is next. */
 bool node_idle(const struct node *n);
 
-/* Sleep until a worker posts an event or timeout_ns has passed. */
-void node_nap(struct node *n, uint64_t timeout_ns);
+/* Sleep until a worker posts an event or timeout_ns has passed; node_watch comes
+ * next.
+ *   bell  in  node_bell before it was looked whether there is anything to do */
+uint32_t node_bell(const struct node *n);
+void node_nap(struct node *n, uint32_t bell, uint64_t timeout_ns);
+
+/* From now on a BEGIN does not wake node_nap's sleeper. */
+void node_sleep_lightly(struct node *n);
+
+/* Somebody looks for events from now on: workers need not ring for a sleeper.
+ * And nobody does: they ring, and for what has come meanwhile it is rung now. */
+void node_watch(struct node *n);
+void node_unwatch(struct node *n);
 
 /* Sum what mask[w], enum msg_take, says of each worker, in rank order, a
  * worker's own gradient before its carried one, times factor, into the reserved

@@ -282,6 +282,23 @@ void segment_join(struct segment *s, uint32_t worker)
     atomic_store(&s->workers[worker].writing, 0);
 }
 
+/* The bell is changed before dozing is read; a sleeper says that it dozes before
+ * it sleeps, which it does while the bell is as it was: at least one of the two
+ * sees the other.  One that is killed dozes for good, which costs system calls. */
+void segment_doze(struct segment *s, uint32_t seen, uint64_t timeout_ns)
+{
+    atomic_fetch_add(&s->h->dozing, 1);
+    sys_futex_wait(&s->h->worker_bell, seen, timeout_ns);
+    atomic_fetch_sub(&s->h->dozing, 1);
+}
+
+void segment_call(struct segment *s)
+{
+    atomic_fetch_add(&s->h->worker_bell, 1);
+    if (atomic_load(&s->h->dozing))
+        sys_futex_ring(&s->h->worker_bell);
+}
+
 void segment_post(struct segment *s, uint32_t worker,
                   const struct seg_event *event)
 {
@@ -294,12 +311,25 @@ void segment_post(struct segment *s, uint32_t worker,
             break;
         if (atomic_load(&s->h->run) != SEG_RUNNING)
             return;
-        sys_futex_wait(&s->h->worker_bell, bell, 100000000);
+        segment_doze(s, bell, 100000000);
     }
     w->events[head % SEGMENT_EVENTS] = *event;
     atomic_store(&w->event_head, head + 1);
-    if (atomic_load(&s->h->agg_asleep))
+    uint32_t asleep = atomic_load(&s->h->agg_asleep);
+    if (asleep == SEG_ASLEEP ||
+        (asleep == SEG_ASLEEP_LIGHTLY && event->kind != SEG_EVENT_BEGIN))
         sys_futex_ring(&s->h->agg_bell);
+}
+
+bool segment_waits(const struct segment *s)
+{
+    for (uint32_t w = 0; w < s->h->n_local; w++) {
+        const struct seg_worker *worker = &s->workers[w];
+        if (atomic_load(&worker->event_head) !=
+            atomic_load(&worker->event_tail))
+            return true;
+    }
+    return false;
 }
 
 /* The last gradient that a worker gave, or NULL: its latest events are still in

@@ -37,6 +37,10 @@ enum seg_request {
     SEG_REQUEST_END = 2         /* … and to end the run with it */
 };
 
+/* Whether an event is worth ringing for: somebody looks for events; nobody does;
+ * nobody does, but a BEGIN can wait until there is something else. */
+enum seg_sleep { SEG_AWAKE = 0, SEG_ASLEEP = 1, SEG_ASLEEP_LIGHTLY = 2 };
+
 enum seg_run { SEG_RUNNING = 0, SEG_ENDED = 1, SEG_BROKEN = 2 };
 
 /* Who ends a worker's process: the one that gets there first. */
@@ -183,8 +187,9 @@ struct seg_header {
     _Atomic uint64_t progress_steps, progress_samples, progress_ns;
     _Atomic uint64_t state_bytes;             /* registered by its workers */
     alignas(64) _Atomic uint32_t worker_bell; /* futex */
-    alignas(64) _Atomic uint32_t agg_bell;    /* futex */
-    _Atomic uint32_t agg_asleep;
+    _Atomic uint32_t dozing; /* workers that may sleep on it, at least */
+    alignas(64) _Atomic uint32_t agg_bell; /* futex */
+    _Atomic uint32_t agg_asleep;           /* enum seg_sleep */
     struct seg_state state;
     _Atomic uint64_t resumed;   /* the step the run goes on after; 0: none */
     _Atomic uint32_t request;   /* enum seg_request, set by workers */
@@ -262,14 +267,21 @@ void segment_join(struct segment *s, uint32_t worker);
 void segment_post(struct segment *s, uint32_t worker,
                   const struct seg_event *event);
 
+/* Worker's side: sleep until worker_bell differs from seen or timeout_ns has
+ * passed.  Whoever has news for the workers calls them: without a system call
+ * when none sleeps. */
+void segment_doze(struct segment *s, uint32_t seen, uint64_t timeout_ns);
+void segment_call(struct segment *s);
+
 /* In the place of a worker whose process has ended: take back what it held (a
  * pin, a copy of the state) and post DIED, so that another process can take
  * its place.
  *   value  in  of the event */
 void segment_bury(struct segment *s, uint32_t worker, uint64_t value);
 
-/* Aggregator's side: take the oldest event of a worker. */
+/* Aggregator's side: take the oldest event of a worker; some worker has one. */
 bool segment_take(struct segment *s, uint32_t worker, struct seg_event *event);
+bool segment_waits(const struct segment *s);
 
 /* Worker's side: pin the mean of a step.  Returns its ring slot, or -1 when the
  * ring no longer has it. */

@@ -9,6 +9,14 @@
 #include <time.h>
 #include <unistd.h>
 
+/* Leave the memory bus to the other cores for a moment. */
+static inline void relax(void)
+{
+#ifdef __x86_64__
+    __builtin_ia32_pause();
+#endif
+}
+
 uint64_t sys_now_ns(void)
 {
     struct timespec t;
@@ -38,12 +46,23 @@ void sys_futex_wait(_Atomic uint32_t *word, uint32_t seen, uint64_t timeout_ns)
             timeout_ns == UINT64_MAX ? NULL : &t, NULL, 0);
 }
 
+/* A system call takes as long as a dozen looks. */
+bool sys_futex_look(const _Atomic uint32_t *word, uint32_t seen)
+{
+    for (int i = 0; i < 8; i++) {
+        if (atomic_load(word) != seen)
+            return true;
+        relax();
+    }
+    return false;
+}
+
 bool sys_futex_spin(const _Atomic uint32_t *word, uint32_t seen)
 {
     const uint64_t spin_ns = 50000;
     uint64_t start = sys_now_ns();
 
-    while (atomic_load(word) == seen) {
+    while (!sys_futex_look(word, seen)) {
         if (sys_now_ns() - start >= spin_ns)
             return false;
         sched_yield();

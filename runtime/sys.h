@@ -21,6 +21,9 @@ double sys_thread_cpu_s(void);
  */
 void sys_futex_wait(_Atomic uint32_t *word, uint32_t seen, uint64_t timeout_ns);
 
+/* A few looks: whether *word differs from seen. */
+bool sys_futex_look(const _Atomic uint32_t *word, uint32_t seen);
+
 /* Give the core to others again and again, for 50 us at most, until *word
  * differs from seen; returns whether it does.  For what usually comes sooner
  * than a sleeper wakes up. */

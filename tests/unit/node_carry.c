@@ -136,7 +136,7 @@ static bool claims(uint32_t w, uint64_t first)
     pthread_create(&thread, NULL, claim_in_thread, d[w]);
     while (!atomic_load(&is_claimed)) {
         hear();
-        node_nap(node, 200000);
+        node_nap(node, node_bell(node), 200000);
     }
     pthread_join(thread, NULL);
     hear();

@@ -335,7 +335,7 @@ static void listen_some(unsigned *seed)
         if (draw(seed) % 3)
             know();
         if (draw(seed) % 2)
-            node_nap(c.node, 20000);
+            node_nap(c.node, node_bell(c.node), 20000);
     }
 }
 
@@ -386,7 +386,7 @@ static void await_all(uint64_t step)
     for (uint32_t w = 0; w < WORKERS; w++) {
         while (atomic_load(&c.seg.workers[w].applied) < step) {
             hear(SEG_EVENT_COMMIT);
-            node_nap(c.node, 100000);
+            node_nap(c.node, node_bell(c.node), 100000);
         }
     }
 }

@@ -507,7 +507,7 @@ static bool fill(uint64_t step, uint64_t part, uint64_t batch, double *want,
                 want[(step * 7 + entry * part + k) % FLOATS] += 1;
         }
         if (!c.n_events)
-            node_nap(c.node, 200000);
+            node_nap(c.node, node_bell(c.node), 200000);
     }
     node_revoke(c.node, step, UINT64_MAX);
     return good && c.accepted == batch;

@@ -25,7 +25,7 @@ verify() {
     errors=$(sed -n 's/.*errors: \([0-9]*\)$/\1/p' pan.log 2>/dev/null)
     ! grep -q 'max search depth too small\|out of memory' pan.log || errors=
 }
-for model in deposits parts first ring step chunks early nodes; do
+for model in deposits parts first ring step chunks drive early nodes; do
     verify $model
     is "$model: holds in every interleaving" "$errors" 0
     for name in $(grep -o '\<BREAK_[A-Z]*$' "$models/$model.pml" | sort -u); do

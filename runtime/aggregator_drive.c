@@ -1,0 +1,120 @@
+/* The aggregator's work in the hands of a worker of its process, which waits.
+ *
+ * The thread and the worker take turns, under a lock.  The thread's turns are for
+ * what must be done now and then; it gets them as soon as it wants one.  While the
+ * worker looks for events nobody need ring for the thread (node_watch); when it
+ * stops looking, the thread is rung for what comes from then on. */
+#include <math.h>
+#include <sched.h>
+
+#include "aggregator_priv.h"
+#include "sys.h"
+
+#define DRIVE_NS UINT64_C(50000) /* as sys_futex_spin */
+
+/* Ticks are short then, there is nobody but the node's workers to listen to, and
+ * nothing happens at a time of its own. */
+bool aggregator_drivable(const struct aggregator_config *config)
+{
+    return config->coord && !config->transport && !config->model &&
+           config->coord->opt->work != DSGD_WORK_SHARED;
+}
+
+/* Not where workers wait for each other's CPU. */
+bool aggregator_drives(const struct aggregator *a)
+{
+    return a->drivable && !atomic_load(&a->h->crowded);
+}
+
+void aggregator_take_turn(struct aggregator *a)
+{
+    if (pthread_mutex_trylock(&a->turn) != 0) {
+        atomic_store(&a->wanted, true);
+        pthread_mutex_lock(&a->turn);
+        atomic_store(&a->wanted, false);
+    }
+    node_watch(a->node);
+}
+
+static bool is_running(const struct aggregator *a)
+{
+    return atomic_load(&a->h->run) == SEG_RUNNING;
+}
+
+static bool try_turn(struct aggregator *a)
+{
+    if (!aggregator_drives(a) || atomic_load(&a->wanted) || !is_running(a) ||
+        pthread_mutex_trylock(&a->turn) != 0)
+        return false;
+    node_watch(a->node);
+    return true;
+}
+
+static bool look(struct aggregator *a)
+{
+    bool did = aggregator_pump_events(a, own_clock_s(&a->clock));
+
+    did = coordinator_tick(a->c, own_clock_s(&a->clock)) || did;
+    if (did)
+        a->did_ns = a->clock.last_ns;
+    return did;
+}
+
+/* All there is to do.  What comes at the end of a run is the thread's. */
+static void look_at_all(struct aggregator *a)
+{
+    while (is_running(a) && look(a)) {
+    }
+}
+
+bool aggregator_enter(struct aggregator *a)
+{
+    if (!try_turn(a))
+        return false;
+    look_at_all(a); /* there is room in the queue now */
+    return true;
+}
+
+/* From here on it is the thread that looks. */
+static void hand_back(struct aggregator *a)
+{
+    node_unwatch(a->node);
+    if (!is_running(a))
+        sys_futex_ring(&a->h->agg_bell);
+}
+
+void aggregator_leave(struct aggregator *a)
+{
+    look_at_all(a);
+    pthread_mutex_unlock(&a->turn);
+    hand_back(a);
+}
+
+static bool look_once(struct aggregator *a)
+{
+    if (!try_turn(a))
+        return false;
+    bool did = look(a);
+    pthread_mutex_unlock(&a->turn);
+    return did;
+}
+
+bool aggregator_drive(struct aggregator *a, const _Atomic uint32_t *bell,
+                      uint32_t seen)
+{
+    uint64_t start_ns = sys_now_ns();
+    bool rung = false;
+
+    if (!aggregator_drives(a))
+        return sys_futex_spin(bell, seen);
+    do {
+        if (!look_once(a) && !sys_futex_look(bell, seen))
+            sched_yield();
+        rung = atomic_load(bell) != seen;
+    } while (!rung && sys_now_ns() - start_ns < DRIVE_NS);
+    if (try_turn(a))
+        aggregator_leave(a);
+    else
+        hand_back(a);
+    return rung;
+}

@@ -1,0 +1,265 @@
+/* The aggregator's work in turns (aggregator_drive.c, node_nap, node_watch,
+ * node_unwatch, segment_post, segment_doze, segment_call): its thread, the worker
+ * of its process, which works for it while it waits, and a worker of another
+ * process.  Each commits every step, the latter begins it too; a step's mean is
+ * there once both commits were taken.  Checked for every interleaving:
+ *
+ *   - one at a time does the work;
+ *   - no wake-up is lost, though nobody rings for whom nobody needs: all three
+ *     come to the end of the run, though no nap ends by itself.
+ *
+ * A BEGIN does not ring.  Sleepers on the worker bell are woken by a system call,
+ * which is left out when none seems to sleep; a ring of the other bell is one.
+ * Each BREAK undoes one line that this rests on: the model must then fail. */
+#ifndef STEPS
+#define STEPS 2
+#endif
+#define BEGIN  1
+#define COMMIT 2
+
+byte queued[2], taken[2]; /* events: COMMIT of each step, of 1 BEGIN too */
+byte published, worker_bell, agg_bell, dozing;
+bool asleep, turn, wanted, working;
+bool sleeps[2];
+
+#define ended  (published == STEPS)
+#define events (queued[0] != taken[0] || queued[1] != taken[1])
+
+inline post(w, kind)
+{
+    queued[w]++;
+    if
+    :: asleep && kind == COMMIT -> agg_bell++
+    :: else
+    fi
+}
+
+/* segment_call */
+inline call()
+{
+#ifdef BREAK_CALL
+    any = dozing;
+    worker_bell++;
+#else
+    worker_bell++;
+    any = dozing;
+#endif
+    if
+    :: atomic { any -> any = 0; worker_bell++;
+        sleeps[0] = false; sleeps[1] = false }
+    :: else
+    fi
+}
+
+/* Take what was posted, and show the mean of which it is the last. */
+inline look()
+{
+    atomic {
+        assert(!working);
+        working = true;
+        did = queued[0] != taken[0];
+        taken[0] = queued[0]
+    }
+    atomic {
+        did = did || queued[1] != taken[1];
+        taken[1] = queued[1]
+    }
+    if
+    :: taken[0] > published && taken[1] >= 2 * published + 2 ->
+        atomic { published++; did = true };
+        call()
+    :: else
+    fi;
+    working = false
+}
+
+inline look_at_all()
+{
+    do
+    :: ended -> break
+    :: else ->
+        look();
+        if
+        :: did
+        :: else -> break
+        fi
+    od;
+    did = false
+}
+
+inline try_turn()
+{
+    atomic {
+        if
+#ifdef BREAK_TURN
+        :: !ended -> got = true
+#else
+        :: !wanted && !ended && !turn -> turn = true; got = true
+#endif
+        :: else -> got = false
+        fi
+    }
+    if
+    :: got -> asleep = false
+    :: else
+    fi
+}
+
+inline unwatch()
+{
+    asleep = true;
+#ifndef BREAK_UNWATCH
+    if
+    :: events -> agg_bell++
+    :: else
+    fi
+#endif
+}
+
+inline hand_back()
+{
+    unwatch();
+#ifndef BREAK_END
+    if
+    :: ended -> agg_bell++
+    :: else
+    fi
+#endif
+}
+
+inline leave()
+{
+    look_at_all();
+    turn = false;
+    hand_back()
+}
+
+inline post_own()
+{
+    try_turn();
+    if
+    :: got -> got = false; look_at_all(); post(0, COMMIT); leave()
+    :: else -> post(0, COMMIT)
+    fi
+}
+
+/* Sleep while the bell is as it was seen. */
+inline doze(me)
+{
+    dozing++;
+    atomic { sleeps[me] = worker_bell == bell };
+    atomic { !sleeps[me] -> dozing-- }
+}
+
+/* aggregator_drive, which may look once or more often. */
+inline drive()
+{
+    do
+    :: try_turn();
+        if
+        :: got -> look(); turn = false
+        :: else
+        fi;
+        if
+        :: worker_bell != bell -> break
+        :: true -> break
+        :: !got -> !turn /* looks again when that has changed */
+        fi
+    od;
+    did = false;
+    try_turn();
+    if
+    :: got -> got = false; leave()
+    :: else -> hand_back()
+    fi
+}
+
+active proctype own()
+{
+    byte step, bell, any;
+    bool got, did;
+
+    do
+    :: step == STEPS -> break
+    :: else ->
+        step++;
+        post_own();
+        do
+        ::  bell = worker_bell;
+            if
+            :: published >= step -> break
+            :: else
+            fi;
+            drive();
+            if
+            :: worker_bell == bell -> doze(0)
+            :: else
+            fi
+        od;
+        bell = 0
+    od
+}
+
+active proctype other()
+{
+    byte step, bell;
+
+    do
+    :: step == STEPS -> break
+    :: else ->
+        atomic { step++; post(1, BEGIN) };
+        post(1, COMMIT);
+        do
+        ::  bell = worker_bell;
+            if
+            :: published >= step -> break
+            :: else -> doze(1)
+            fi
+        od;
+        bell = 0
+    od
+}
+
+active proctype thread()
+{
+    byte bell, any;
+    bool did;
+
+    do
+    ::  if
+        :: atomic { !turn -> turn = true }
+        :: turn -> wanted = true;
+            atomic { !turn -> turn = true };
+            wanted = false
+        fi;
+        asleep = false;
+        bell = agg_bell;
+        if
+        :: ended -> turn = false; break
+        :: else
+        fi;
+        look();
+        turn = false;
+        if
+        :: did
+        :: else -> /* node_nap */
+#ifdef BREAK_BELL
+            bell = agg_bell;
+#endif
+#ifdef BREAK_NAP
+            if
+            :: events
+            :: else -> asleep = true;
+#else
+            asleep = true;
+            if
+            :: events
+            :: else ->
+#endif
+                agg_bell != bell
+            fi
+        fi;
+        bell = 0;
+        did = false
+    od
+}
