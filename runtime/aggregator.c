@@ -97,7 +97,7 @@ enum dsgd_err aggregator_create(struct aggregator_config *config,
     a->model = config->model;
     a->drivable = aggregator_drivable(config);
     if (a->drivable)
-        node_sleep_lightly(a->node);
+        node_let_drive(a->node);
     *out = a;
     return DSGD_OK;
 }

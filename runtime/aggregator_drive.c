@@ -102,16 +102,18 @@ static bool look_once(struct aggregator *a)
 bool aggregator_drive(struct aggregator *a, const _Atomic uint32_t *bell,
                       uint32_t seen)
 {
-    uint64_t start_ns = sys_now_ns();
+    uint64_t start_ns = sys_now_ns(), spun_ns;
     bool rung = false;
 
     if (!aggregator_drives(a))
-        return sys_futex_spin(bell, seen);
+        return sys_futex_spin(bell, seen, 0);
     do {
-        if (!look_once(a) && !sys_futex_look(bell, seen))
+        spun_ns = sys_now_ns() - start_ns;
+        if (!look_once(a) && spun_ns >= SYS_HOLD_NS &&
+            !sys_futex_look(bell, seen))
             sched_yield();
         rung = atomic_load(bell) != seen;
-    } while (!rung && sys_now_ns() - start_ns < DRIVE_NS);
+    } while (!rung && spun_ns < DRIVE_NS);
     if (try_turn(a))
         aggregator_leave(a);
     else

@@ -20,6 +20,8 @@ enum { INDEX_BITS = 24 };
 #define PATIENCE_NS UINT64_C(200000)
 #endif
 
+#define SPIN_NS UINT64_C(20000)
+
 void chunks_init(struct chunks *c, struct segment *s)
 {
     *c = (struct chunks){.s = s};
@@ -140,19 +142,19 @@ static uint32_t threads(const struct segment *s)
 
 static void wake_helpers(struct chunks *c, uint32_t n_rows)
 {
-    uint64_t floats = (uint64_t)n_rows * c->s->h->grad_elems;
+    struct seg_header *h = c->s->h;
+    uint64_t floats = (uint64_t)n_rows * h->grad_elems;
     uint64_t wanted = floats / HELPER_FLOATS;
 
     if (!c->threads) {
         c->threads = threads(c->s);
-        atomic_store(&c->s->h->crowded, c->threads < c->s->h->n_local);
+        atomic_store(&h->crowded, c->threads < h->n_local);
     }
     if (wanted > c->threads - 1)
         wanted = c->threads - 1;
-    if (wanted)
-        sys_futex_ring_some(&c->s->h->worker_bell, (int)wanted);
-    else /* who has not fallen asleep yet sees it */
-        atomic_fetch_add(&c->s->h->worker_bell, 1);
+    atomic_fetch_add(&h->worker_bell, 1); /* for who is not asleep */
+    if (wanted && atomic_load(&h->dozing))
+        sys_futex_ring_some(&h->worker_bell, (int)wanted);
 }
 
 static void add_row(struct segment *s, uint32_t *n_rows, uint32_t w, bool buf)
@@ -236,6 +238,18 @@ static uint64_t patience_end(struct chunks *c)
     return c->until_ns;
 }
 
+/* Helpers with a CPU of their own are through before a sleeper is up again. */
+static bool spin_for_helpers(struct chunks *c)
+{
+    uint64_t until = sys_now_ns() + SPIN_NS;
+    bool all;
+
+    do {
+        all = chunks_ready(c) == c->s->h->n_chunks;
+    } while (!all && sys_now_ns() < until);
+    return all;
+}
+
 /* Sleep until all chunks are done; false when patience ends. */
 static bool await_helpers(struct chunks *c)
 {
@@ -243,6 +257,8 @@ static bool await_helpers(struct chunks *c)
     uint64_t until = patience_end(c), now;
     bool all;
 
+    if (segment_driven(c->s) && spin_for_helpers(c))
+        return true;
     for (;;) {
         uint32_t bell = atomic_load(&h->agg_bell);
         atomic_store(&h->agg_asleep, 1);

@@ -248,11 +248,12 @@ static bool may_begin(const struct dsgd *d, uint64_t step)
 void client_wait_bell(struct dsgd *d, uint32_t seen, uint64_t timeout_ns)
 {
     _Atomic uint32_t *bell = &d->seg.h->worker_bell;
+    uint64_t hold_ns = segment_driven(&d->seg) ? SYS_HOLD_NS : 0;
 
     if (chunks_help(&d->seg, d->local))
         return;
     if (!(d->agg ? aggregator_drive(d->agg, bell, seen)
-                 : sys_futex_spin(bell, seen)))
+                 : sys_futex_spin(bell, seen, hold_ns)))
         segment_doze(&d->seg, seen, timeout_ns);
 }
 

@@ -180,9 +180,10 @@ void node_nap(struct node *n, uint32_t bell, uint64_t timeout_ns)
         sys_futex_wait(&h->agg_bell, bell, timeout_ns);
 }
 
-void node_sleep_lightly(struct node *n)
+void node_let_drive(struct node *n)
 {
     n->sleep = SEG_ASLEEP_LIGHTLY;
+    atomic_store(&n->seg->h->driven, 1);
 }
 
 void node_watch(struct node *n)

@@ -35,8 +35,10 @@ bool node_idle(const struct node *n);
 uint32_t node_bell(const struct node *n);
 void node_nap(struct node *n, uint32_t bell, uint64_t timeout_ns);
 
-/* From now on a BEGIN does not wake node_nap's sleeper. */
-void node_sleep_lightly(struct node *n);
+/* A worker may do the aggregator's work while it waits.  From now on a BEGIN does
+ * not wake node_nap's sleeper, and who spins does so on a CPU of its own, unless
+ * workers are crowded. */
+void node_let_drive(struct node *n);
 
 /* Somebody looks for events from now on: workers need not ring for a sleeper.
  * And nobody does: they ring, and for what has come meanwhile it is rung now. */

@@ -21,17 +21,17 @@ static size_t round_up(size_t n, size_t to)
     return (n + to - 1) / to * to;
 }
 
-/* Chunks of 8 to 64 KiB, a sixteenth of the gradient if that is between, or
+/* Chunks of 10 to 64 KiB, a sixteenth of the gradient if that is between, or
  * what makes at most SEGMENT_CHUNKS of them. */
 static void set_chunks(struct seg_header *h)
 {
-    const size_t small = 2048, large = 16384;
+    const size_t small = 2560, large = 16384;
     size_t least = (h->grad_stride + SEGMENT_CHUNKS - 1) / SEGMENT_CHUNKS;
     size_t elems = h->grad_stride / 16;
 
     elems = elems < large ? elems : large;
     elems = elems > small ? elems : small;
-    elems = round_up(elems > least ? elems : least, 1024);
+    elems = round_up(elems > least ? elems : least, 512);
 
     h->chunk_elems = elems;
     h->n_chunks = (uint32_t)((h->grad_elems + elems - 1) / elems);
@@ -297,6 +297,11 @@ void segment_call(struct segment *s)
     atomic_fetch_add(&s->h->worker_bell, 1);
     if (atomic_load(&s->h->dozing))
         sys_futex_ring(&s->h->worker_bell);
+}
+
+bool segment_driven(const struct segment *s)
+{
+    return atomic_load(&s->h->driven) && !atomic_load(&s->h->crowded);
 }
 
 void segment_post(struct segment *s, uint32_t worker,

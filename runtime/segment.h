@@ -195,6 +195,7 @@ struct seg_header {
     _Atomic uint32_t request;   /* enum seg_request, set by workers */
     _Atomic uint32_t preempted; /* the run was ended early, at a checkpoint */
     _Atomic uint32_t crowded;   /* there are more workers than CPUs for them */
+    _Atomic uint32_t driven;    /* a worker may do the aggregator's work */
     /* On the coordinator's node: the first worker to have applied this step's
      * mean, and no later one, sets it to 0 and copies its state for the
      * checkpoint; the coordinator clears checkpoint.step once it has it. */
@@ -272,6 +273,9 @@ void segment_post(struct segment *s, uint32_t worker,
  * when none sleeps. */
 void segment_doze(struct segment *s, uint32_t seen, uint64_t timeout_ns);
 void segment_call(struct segment *s);
+
+/* A worker does the aggregator's work while it waits, and each has a CPU. */
+bool segment_driven(const struct segment *s);
 
 /* In the place of a worker whose process has ended: take back what it held (a
  * pin, a copy of the state) and post DIED, so that another process can take

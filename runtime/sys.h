@@ -24,10 +24,12 @@ void sys_futex_wait(_Atomic uint32_t *word, uint32_t seen, uint64_t timeout_ns);
 /* A few looks: whether *word differs from seen. */
 bool sys_futex_look(const _Atomic uint32_t *word, uint32_t seen);
 
-/* Give the core to others again and again, for 50 us at most, until *word
- * differs from seen; returns whether it does.  For what usually comes sooner
- * than a sleeper wakes up. */
-bool sys_futex_spin(const _Atomic uint32_t *word, uint32_t seen);
+/* Look for 50 us at most whether *word differs from seen, and return whether it
+ * does.  For what usually comes sooner than a sleeper wakes up.  The core is given
+ * to others again and again, after hold_ns. */
+enum { SYS_HOLD_NS = 5000 }; /* of who has a core of its own */
+bool sys_futex_spin(const _Atomic uint32_t *word, uint32_t seen,
+                    uint64_t hold_ns);
 
 /* Add one to *word and wake all that wait on it. */
 void sys_futex_ring(_Atomic uint32_t *word);
