@@ -222,7 +222,7 @@ static void send_load(struct aggregator *a, const float *value)
         aggregator_send(a, &m, value, DSGD_N_TELEMETRY * sizeof *value);
 }
 
-static void pump_request(struct aggregator *a)
+void aggregator_pump_request(struct aggregator *a)
 {
     struct msg m = {.kind = MSG_REQUEST};
 
@@ -470,7 +470,7 @@ static bool look(struct aggregator *a, bool *broken)
         did = did || got > 0;
     }
     pump_life(a, now_s);
-    pump_request(a);
+    aggregator_pump_request(a);
     if (a->c)
         did = coordinator_tick(a->c, own_clock_s(&a->clock)) || did;
     else if (!a->ended)

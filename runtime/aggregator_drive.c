@@ -54,6 +54,7 @@ static bool look(struct aggregator *a)
 {
     bool did = aggregator_pump_events(a, own_clock_s(&a->clock));
 
+    aggregator_pump_request(a);
     did = coordinator_tick(a->c, own_clock_s(&a->clock)) || did;
     if (did)
         a->did_ns = a->clock.last_ns;

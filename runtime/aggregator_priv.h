@@ -68,6 +68,9 @@ bool aggregator_send(struct aggregator *a, const struct msg *m,
 /* What workers did.  Returns whether there was anything. */
 bool aggregator_pump_events(struct aggregator *a, double now_s);
 
+/* What workers asked for: a checkpoint, an end. */
+void aggregator_pump_request(struct aggregator *a);
+
 /* Nothing that was sent to the coordinator is under way. */
 bool aggregator_drained(struct aggregator *a);
 
