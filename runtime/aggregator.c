@@ -96,6 +96,7 @@ enum dsgd_err aggregator_create(struct aggregator_config *config,
     a->t = config->transport;
     a->model = config->model;
     a->drivable = aggregator_drivable(config);
+    a->needs_all = a->drivable && config->coord->cutoff->mode == CUTOFF_FULL;
     if (a->drivable)
         node_let_drive(a->node);
     *out = a;

@@ -55,11 +55,13 @@ enum dsgd_err aggregator_start(struct aggregator *a, struct dsgd_error *err);
  *
  * Between aggregator_enter and aggregator_leave the worker posts events, at most
  * SEGMENT_EVENTS; the latter does what is to be done about them.  With false the
- * thread does that: post them all the same. */
+ * thread does that: post them all the same.
+ *   computes  in  the worker commits next: others' commits wait for that where a
+ *                 step needs all of them */
 bool aggregator_drive(struct aggregator *a, const _Atomic uint32_t *bell,
                       uint32_t seen);
 bool aggregator_enter(struct aggregator *a);
-void aggregator_leave(struct aggregator *a);
+void aggregator_leave(struct aggregator *a, bool computes);
 
 /* Wait for the end of the run, as this node sees it.  Safe to call from the
  * main thread or the helper thread, once. */

@@ -77,18 +77,18 @@ bool aggregator_enter(struct aggregator *a)
 }
 
 /* From here on it is the thread that looks. */
-static void hand_back(struct aggregator *a)
+static void hand_back(struct aggregator *a, bool computes)
 {
-    node_unwatch(a->node);
+    node_unwatch(a->node, computes && a->needs_all);
     if (!is_running(a))
         sys_futex_ring(&a->h->agg_bell);
 }
 
-void aggregator_leave(struct aggregator *a)
+void aggregator_leave(struct aggregator *a, bool computes)
 {
     look_at_all(a);
     pthread_mutex_unlock(&a->turn);
-    hand_back(a);
+    hand_back(a, computes);
 }
 
 static bool look_once(struct aggregator *a)
@@ -116,8 +116,8 @@ bool aggregator_drive(struct aggregator *a, const _Atomic uint32_t *bell,
         rung = atomic_load(bell) != seen;
     } while (!rung && spun_ns < DRIVE_NS);
     if (try_turn(a))
-        aggregator_leave(a);
+        aggregator_leave(a, false);
     else
-        hand_back(a);
+        hand_back(a, false);
     return rung;
 }

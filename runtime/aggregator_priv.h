@@ -27,6 +27,7 @@ struct aggregator {
     /* Held by whoever does the aggregator's work: see aggregator_drive. */
     pthread_mutex_t turn;
     bool drivable;       /* by the worker of this process, while it waits */
+    bool needs_all;      /* a step closes when all have committed */
     _Atomic bool wanted; /* the thread waits for its turn */
     uint64_t did_ns;     /* when there was something to do last */
 

@@ -141,7 +141,7 @@ static void post(struct dsgd *d, enum seg_event_kind kind, uint64_t step,
     bool entered = d->agg && aggregator_enter(d->agg);
     segment_post(&d->seg, d->local, &e);
     if (entered)
-        aggregator_leave(d->agg);
+        aggregator_leave(d->agg, kind == SEG_EVENT_BEGIN);
 }
 
 static bool is_running(const struct dsgd *d)

@@ -194,11 +194,11 @@ void node_watch(struct node *n)
         atomic_store(asleep, SEG_AWAKE);
 }
 
-void node_unwatch(struct node *n)
+void node_unwatch(struct node *n, bool computes)
 {
     struct seg_header *h = n->seg->h;
 
-    atomic_store(&h->agg_asleep, n->sleep);
+    atomic_store(&h->agg_asleep, computes ? SEG_COMPUTES : n->sleep);
     if (segment_waits(n->seg))
         sys_futex_ring(&h->agg_bell);
 }

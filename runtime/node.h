@@ -41,9 +41,10 @@ void node_nap(struct node *n, uint32_t bell, uint64_t timeout_ns);
 void node_let_drive(struct node *n);
 
 /* Somebody looks for events from now on: workers need not ring for a sleeper.
- * And nobody does: they ring, and for what has come meanwhile it is rung now. */
+ * And nobody does: they ring, and for what has come meanwhile it is rung now.
+ *   computes  in  who watches next, in time for whoever commits, is computing */
 void node_watch(struct node *n);
-void node_unwatch(struct node *n);
+void node_unwatch(struct node *n, bool computes);
 
 /* Sum what mask[w], enum msg_take, says of each worker, in rank order, a
  * worker's own gradient before its carried one, times factor, into the reserved

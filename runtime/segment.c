@@ -304,6 +304,20 @@ bool segment_driven(const struct segment *s)
     return atomic_load(&s->h->driven) && !atomic_load(&s->h->crowded);
 }
 
+static bool is_worth_ringing(uint32_t kind, uint32_t asleep)
+{
+    switch (asleep) {
+    case SEG_AWAKE:
+        return false;
+    case SEG_ASLEEP_LIGHTLY:
+        return kind != SEG_EVENT_BEGIN;
+    case SEG_COMPUTES:
+        return kind != SEG_EVENT_BEGIN && kind != SEG_EVENT_COMMIT;
+    default:
+        return true;
+    }
+}
+
 void segment_post(struct segment *s, uint32_t worker,
                   const struct seg_event *event)
 {
@@ -320,9 +334,7 @@ void segment_post(struct segment *s, uint32_t worker,
     }
     w->events[head % SEGMENT_EVENTS] = *event;
     atomic_store(&w->event_head, head + 1);
-    uint32_t asleep = atomic_load(&s->h->agg_asleep);
-    if (asleep == SEG_ASLEEP ||
-        (asleep == SEG_ASLEEP_LIGHTLY && event->kind != SEG_EVENT_BEGIN))
+    if (is_worth_ringing(event->kind, atomic_load(&s->h->agg_asleep)))
         sys_futex_ring(&s->h->agg_bell);
 }
 

@@ -38,8 +38,14 @@ enum seg_request {
 };
 
 /* Whether an event is worth ringing for: somebody looks for events; nobody does;
- * nobody does, but a BEGIN can wait until there is something else. */
-enum seg_sleep { SEG_AWAKE = 0, SEG_ASLEEP = 1, SEG_ASLEEP_LIGHTLY = 2 };
+ * nobody does, but a BEGIN can wait until there is something else; or a COMMIT as
+ * well, for that of the worker that looks when it waits. */
+enum seg_sleep {
+    SEG_AWAKE = 0,
+    SEG_ASLEEP = 1,
+    SEG_ASLEEP_LIGHTLY = 2,
+    SEG_COMPUTES = 3
+};
 
 enum seg_run { SEG_RUNNING = 0, SEG_ENDED = 1, SEG_BROKEN = 2 };
 

@@ -1,14 +1,15 @@
 /* The aggregator's work in turns (aggregator_drive.c, node_nap, node_watch,
  * node_unwatch, segment_post, segment_doze, segment_call): its thread, the worker
  * of its process, which works for it while it waits, and a worker of another
- * process.  Each commits every step, the latter begins it too; a step's mean is
- * there once both commits were taken.  Checked for every interleaving:
+ * process.  Each begins and commits every step, whose mean is there once both
+ * commits were taken.  Checked for every interleaving:
  *
  *   - one at a time does the work;
  *   - no wake-up is lost, though nobody rings for whom nobody needs: all three
  *     come to the end of the run, though no nap ends by itself.
  *
- * A BEGIN does not ring.  Sleepers on the worker bell are woken by a system call,
+ * A BEGIN does not ring, nor, while the thread's own worker computes, a COMMIT,
+ * which that worker finds when it commits.  Sleepers on the worker bell are woken by a system call,
  * which is left out when none seems to sleep; a ring of the other bell is one.
  * Each BREAK undoes one line that this rests on: the model must then fail. */
 #ifndef STEPS
@@ -16,10 +17,13 @@
 #endif
 #define BEGIN  1
 #define COMMIT 2
+#define AWAKE    0
+#define LIGHTLY  1
+#define COMPUTES 2
 
-byte queued[2], taken[2]; /* events: COMMIT of each step, of 1 BEGIN too */
-byte published, worker_bell, agg_bell, dozing;
-bool asleep, turn, wanted, working;
+byte queued[2], taken[2]; /* events: BEGIN and COMMIT of each step */
+byte published, worker_bell, agg_bell, dozing, asleep;
+bool turn, wanted, working;
 bool sleeps[2];
 
 #define ended  (published == STEPS)
@@ -29,7 +33,7 @@ inline post(w, kind)
 {
     queued[w]++;
     if
-    :: asleep && kind == COMMIT -> agg_bell++
+    :: asleep == LIGHTLY && kind == COMMIT -> agg_bell++
     :: else
     fi
 }
@@ -65,7 +69,7 @@ inline look()
         taken[1] = queued[1]
     }
     if
-    :: taken[0] > published && taken[1] >= 2 * published + 2 ->
+    :: taken[0] >= 2 * published + 2 && taken[1] >= 2 * published + 2 ->
         atomic { published++; did = true };
         call()
     :: else
@@ -100,14 +104,14 @@ inline try_turn()
         fi
     }
     if
-    :: got -> asleep = false
+    :: got -> asleep = AWAKE
     :: else
     fi
 }
 
-inline unwatch()
+inline unwatch(until)
 {
-    asleep = true;
+    asleep = until;
 #ifndef BREAK_UNWATCH
     if
     :: events -> agg_bell++
@@ -116,9 +120,9 @@ inline unwatch()
 #endif
 }
 
-inline hand_back()
+inline hand_back(until)
 {
-    unwatch();
+    unwatch(until);
 #ifndef BREAK_END
     if
     :: ended -> agg_bell++
@@ -127,19 +131,26 @@ inline hand_back()
 #endif
 }
 
-inline leave()
+inline leave(until)
 {
     look_at_all();
     turn = false;
-    hand_back()
+    hand_back(until)
 }
 
-inline post_own()
+inline post_own(kind)
 {
     try_turn();
     if
-    :: got -> got = false; look_at_all(); post(0, COMMIT); leave()
-    :: else -> post(0, COMMIT)
+    :: got ->
+        got = false;
+        look_at_all();
+        post(0, kind);
+        if
+        :: kind == BEGIN -> leave(COMPUTES)
+        :: else -> leave(LIGHTLY)
+        fi
+    :: else -> post(0, kind)
     fi
 }
 
@@ -150,6 +161,12 @@ inline doze(me)
     atomic { sleeps[me] = worker_bell == bell };
     atomic { !sleeps[me] -> dozing-- }
 }
+
+#ifdef BREAK_COMPUTES
+#define DOZES COMPUTES
+#else
+#define DOZES LIGHTLY
+#endif
 
 /* aggregator_drive, which may look once or more often. */
 inline drive()
@@ -169,8 +186,8 @@ inline drive()
     did = false;
     try_turn();
     if
-    :: got -> got = false; leave()
-    :: else -> hand_back()
+    :: got -> got = false; leave(DOZES)
+    :: else -> hand_back(DOZES)
     fi
 }
 
@@ -183,7 +200,8 @@ active proctype own()
     :: step == STEPS -> break
     :: else ->
         step++;
-        post_own();
+        post_own(BEGIN);
+        post_own(COMMIT);
         do
         ::  bell = worker_bell;
             if
@@ -232,7 +250,7 @@ active proctype thread()
             atomic { !turn -> turn = true };
             wanted = false
         fi;
-        asleep = false;
+        asleep = AWAKE;
         bell = agg_bell;
         if
         :: ended -> turn = false; break
@@ -249,9 +267,9 @@ active proctype thread()
 #ifdef BREAK_NAP
             if
             :: events
-            :: else -> asleep = true;
+            :: else -> asleep = LIGHTLY;
 #else
-            asleep = true;
+            asleep = LIGHTLY;
             if
             :: events
             :: else ->
