@@ -18,6 +18,7 @@
 #include "checkpoint_list.h"
 #include "error.h"
 #include "sys.h"
+#include "text.h"
 
 struct checkpoint_store {
     struct dsgd_options opt;
@@ -208,13 +209,16 @@ static enum dsgd_err compare(const struct checkpoint_facts *got,
                              const struct checkpoint_facts *want,
                              const char *path, struct dsgd_error *err)
 {
-    if (strcmp(got->program, want->program) != 0 ||
-        strcmp(got->identity, want->identity) != 0)
+    char program[2 * sizeof want->program], identity[2 * sizeof want->identity];
+
+    text_to_utf8(program, want->program);
+    text_to_utf8(identity, want->identity);
+    if (strcmp(got->program, program) != 0 ||
+        strcmp(got->identity, identity) != 0)
         return error_set(err, DSGD_E_USAGE,
                          "%.200s: of another training (\"%.40s %.60s\", and "
                          "this is \"%.40s %.60s\")",
-                         path, got->program, got->identity, want->program,
-                         want->identity);
+                         path, got->program, got->identity, program, identity);
     if (got->grad_elems != want->grad_elems ||
         got->n_samples != want->n_samples || got->sampler != want->sampler)
         return error_set(err, DSGD_E_USAGE,

@@ -224,6 +224,41 @@ static void closed_to_others(void)
     checkpoint_store_close(s);
 }
 
+/* A name that is not UTF-8, or cut within a character, is a name too. */
+static void other_bytes(void)
+{
+    struct dsgd_options opt = options("bytes");
+    struct checkpoint c = sample(5);
+    struct checkpoint_store *s;
+    struct checkpoint_read *r;
+    struct dsgd_error err = {""};
+    enum dsgd_err rc;
+    char name[256], path[512 + 32];
+
+    memset(c.facts.identity, 0xfc, 255);
+    snprintf(c.facts.program, sizeof c.facts.program, "na\xc3\xafve \xc3");
+    is_int(checkpoint_write(in_dir("bytes.ckpt"), &c, &err), DSGD_OK,
+           "a checkpoint of a name in Latin-1");
+    is_str(err.text, "", "is written without complaint");
+    is_int(checkpoint_read(in_dir("bytes.ckpt"), &r, &err), DSGD_OK,
+           "and read");
+    is_str(r->facts.program, "na\xc3\xafve \xc3\x83", "in UTF-8");
+    checkpoint_free(r);
+
+    is_int(checkpoint_store_open(&opt, &s, &err), DSGD_OK, "a directory");
+    snprintf(path, sizeof path, "%s/step-%012d.ckpt", opt.checkpoint_dir, 5);
+    is_int(checkpoint_write(path, &c, &err), DSGD_OK, "with one");
+    is_int(checkpoint_store_newest(s, &c.facts, &r, name, &err), DSGD_OK,
+           "the same training goes on");
+    is_int(r ? (long long)r->facts.step : 0, 5, "from it");
+    checkpoint_free(r);
+    c.facts.identity[7]++;
+    rc = checkpoint_store_newest(s, &c.facts, &r, name, &err);
+    is_int(rc, DSGD_E_USAGE, "another does not");
+    checkpoint_free(r);
+    checkpoint_store_close(s);
+}
+
 static void directory(void)
 {
     struct dsgd_options opt = options("a/b-%u-%j");
@@ -409,6 +444,7 @@ int main(void)
     damage();
     full_disk();
     closed_to_others();
+    other_bytes();
     directory();
     interrupted();
     left_alone();
