@@ -70,8 +70,22 @@ static bool expand(const char *pattern, char *out, size_t size)
     return true;
 }
 
+/* A directory may be there though mkdir says something else than that: one that
+ * is mounted when it is looked at, or in what can't be written to. */
+static bool make_directory(const char *path, mode_t mode)
+{
+    struct stat st;
+
+    if (mkdir(path, mode) == 0)
+        return true;
+    int error = errno;
+    bool there = stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+    errno = error == EEXIST ? ENOTDIR : error;
+    return there;
+}
+
 /* As mkdir -p. */
-static int make_directories(const char *dir)
+static bool make_directories(const char *dir)
 {
     char path[PATH_MAX];
 
@@ -80,10 +94,10 @@ static int make_directories(const char *dir)
         path[--n] = '\0'; /* the last name is the directory's own */
     for (char *slash = path + 1; (slash = strchr(slash, '/')); *slash++ = '/') {
         *slash = '\0';
-        if (mkdir(path, 0777) != 0 && errno != EEXIST)
-            return -1;
+        if (!make_directory(path, 0777))
+            return false;
     }
-    return mkdir(path, 0700) == 0 || errno == EEXIST ? 0 : -1;
+    return make_directory(path, 0700);
 }
 
 static enum dsgd_err open_directory(struct checkpoint_store *s,
@@ -93,7 +107,7 @@ static enum dsgd_err open_directory(struct checkpoint_store *s,
         return error_set(err, DSGD_E_USAGE,
                          "checkpoint directory %.200s…: the name is too long",
                          s->opt.checkpoint_dir);
-    if (make_directories(s->dir) == 0)
+    if (make_directories(s->dir))
         s->lock = open(s->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (s->lock < 0 || access(s->dir, W_OK) != 0)
         return error_set(err, DSGD_E_IO,

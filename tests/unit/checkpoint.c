@@ -1,5 +1,6 @@
 /* Files of checkpoints, their directory, and runs of one worker that go on from
  * them. */
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -28,6 +29,19 @@ static void note(void *context, const char *text)
 {
     (void)context;
     snprintf(last_note, sizeof last_note, "%s", text);
+}
+
+/* The library's too.  An automounter says of what it has not mounted yet that it
+ * can't be made. */
+static const char *automounted;
+
+int mkdir(const char *path, mode_t mode)
+{
+    if (automounted && strcmp(path, automounted) == 0) {
+        errno = EACCES;
+        return -1;
+    }
+    return mkdirat(AT_FDCWD, path, mode);
 }
 
 static const char *in_dir(const char *name)
@@ -222,6 +236,31 @@ static void closed_to_others(void)
     ok(stat(opt.checkpoint_dir, &st) == 0 && (st.st_mode & 0777) == 0700,
        "is the user's alone");
     checkpoint_store_close(s);
+}
+
+static void on_a_mount(void)
+{
+    struct dsgd_options opt = options("mount/d");
+    struct checkpoint_store *s;
+    struct dsgd_error err = {""};
+    char mount[512];
+
+    snprintf(mount, sizeof mount, "%s", in_dir("mount"));
+    automounted = mount;
+    is_int(checkpoint_store_open(&opt, &s, &err), DSGD_E_IO,
+           "a directory that can't be made");
+    has_str(err.text, "Permission denied", "says so");
+    automounted = NULL;
+    mkdir(mount, 0700);
+    automounted = mount;
+    is_int(checkpoint_store_open(&opt, &s, &err), DSGD_OK,
+           "one below what is mounted by itself");
+    automounted = NULL;
+    checkpoint_store_close(s);
+    close(creat(in_dir("file"), 0600));
+    opt = options("file/d");
+    is_int(checkpoint_store_open(&opt, &s, &err), DSGD_E_IO, "below a file");
+    has_str(err.text, "Not a directory", "says so");
 }
 
 /* A name that is not UTF-8, or cut within a character, is a name too. */
@@ -444,6 +483,7 @@ int main(void)
     damage();
     full_disk();
     closed_to_others();
+    on_a_mount();
     other_bytes();
     directory();
     interrupted();
