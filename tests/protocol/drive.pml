@@ -73,15 +73,18 @@ inline look()
     working = false
 }
 
+/* Not for ever: there may be more, for the thread. */
 inline look_at_all()
 {
+    more = true;
     do
     :: ended -> break
     :: else ->
         look();
         if
         :: did
-        :: else -> break
+        :: did -> break
+        :: else -> more = false; break
         fi
     od;
     did = false
@@ -121,10 +124,11 @@ inline hand_back()
     unwatch();
 #ifndef BREAK_END
     if
-    :: ended -> agg_bell++
+    :: more || ended -> agg_bell++
     :: else
-    fi
+    fi;
 #endif
+    more = false
 }
 
 inline leave()
@@ -170,14 +174,14 @@ inline drive()
     try_turn();
     if
     :: got -> got = false; leave()
-    :: else -> hand_back()
+    :: else -> more = true; hand_back()
     fi
 }
 
 active proctype own()
 {
     byte step, bell, any;
-    bool got, did;
+    bool got, did, more;
 
     do
     :: step == STEPS -> break
