@@ -1,6 +1,7 @@
 #include "text.h"
 
 #include <stdint.h>
+#include <string.h>
 
 size_t text_character(const char *text)
 {
@@ -26,6 +27,23 @@ size_t text_character(const char *text)
         (code >= 0x7f && code < 0xa0))
         return 0;
     return length;
+}
+
+void text_to_utf8(char *to, const char *from)
+{
+    while (*from) {
+        unsigned char byte = (unsigned char)*from;
+        size_t length = byte < 0x80 ? 1 : text_character(from);
+        if (length) {
+            memcpy(to, from, length);
+            to += length;
+        } else {
+            *to++ = (char)(0xc0 | byte >> 6);
+            *to++ = (char)(0x80 | (byte & 0x3f));
+        }
+        from += length ? length : 1;
+    }
+    *to = '\0';
 }
 
 void text_make_printable(char *text)

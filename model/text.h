@@ -8,6 +8,10 @@
  * 3629, without control characters. */
 size_t text_character(const char *s);
 
+/* The same text in UTF-8: what is none is taken for Latin-1, byte by byte.
+ *   to  out  [2 * strlen(from) + 1] */
+void text_to_utf8(char *to, const char *from);
+
 /* Put a '?' in place of each byte that may not be shown. */
 void text_make_printable(char *text);
 

@@ -377,20 +377,17 @@ static void on_coordinator(struct aggregator *a, uint32_t node,
     }
 }
 
-static void on_message(void *context, uint32_t node, const struct msg *m,
-                       const void *body, size_t bytes)
+static void on_end(struct aggregator *a, const struct msg *m)
 {
-    struct aggregator *a = context;
+    a->end = *m;
+    a->told_s = own_clock_s(&a->clock);
+    a->hard_timeout_s = m->u.end.hard_timeout_s;
+}
 
-    if (m->kind == MSG_SUM || m->kind == MSG_MEAN) {
-        exchange_message(a->x, node, m, body, bytes);
-        return;
-    }
-    if (a->c) {
-        on_coordinator(a, node, m, body, bytes);
-        return;
-    }
-    node_early_message(&a->early, m);
+/* What the coordinator says to other nodes. */
+static void on_node(struct aggregator *a, uint32_t node, const struct msg *m,
+                    const void *body, size_t bytes)
+{
     switch (m->kind) {
     case MSG_CLOSE:
         on_close(a, m, body, bytes);
@@ -415,18 +412,18 @@ static void on_message(void *context, uint32_t node, const struct msg *m,
         break;
     case MSG_PUBLISH:
         on_publish(a, m, body, bytes);
+        a->t->ops->release(a->t, node);
         break;
     case MSG_STATE:
         on_state(a, node, m, body, bytes);
+        a->t->ops->release(a->t, node);
         break;
     case MSG_GIVE:
         a->giver.asked = true;
         a->giver.least = m->step;
         break;
     case MSG_END:
-        a->end = *m;
-        a->told_s = own_clock_s(&a->clock);
-        a->hard_timeout_s = m->u.end.hard_timeout_s;
+        on_end(a, m);
         break;
     case MSG_REAP:
         a->may_reap = true;
@@ -434,8 +431,21 @@ static void on_message(void *context, uint32_t node, const struct msg *m,
     default:
         break;
     }
-    if (m->kind == MSG_PUBLISH || m->kind == MSG_STATE)
-        a->t->ops->release(a->t, node);
+}
+
+static void on_message(void *context, uint32_t node, const struct msg *m,
+                       const void *body, size_t bytes)
+{
+    struct aggregator *a = context;
+
+    if (m->kind == MSG_SUM || m->kind == MSG_MEAN) {
+        exchange_message(a->x, node, m, body, bytes);
+    } else if (a->c) {
+        on_coordinator(a, node, m, body, bytes);
+    } else {
+        node_early_message(&a->early, m);
+        on_node(a, node, m, body, bytes);
+    }
 }
 
 /* How long to sleep when nothing came: the bell, which wakes, does not ring for

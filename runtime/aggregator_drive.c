@@ -3,13 +3,17 @@
  * The thread and the worker take turns, under a lock.  The thread's turns are for
  * what must be done now and then; it gets them as soon as it wants one.  While the
  * worker looks for events nobody need ring for the thread (node_watch); when it
- * stops looking, the thread is rung for what comes from then on. */
+ * stops looking, the thread is rung for what comes from then on.
+ *
+ * The worker's thread has the program's locale: no number with a fraction is read
+ * or written in its turns. */
 #include <math.h>
 #include <sched.h>
 
 #include "aggregator_priv.h"
 #include "sys.h"
 
+enum { LOOKS = 64 };             /* on end, whatever comes */
 #define DRIVE_NS UINT64_C(50000) /* as sys_futex_spin */
 
 /* Ticks are short then, there is nobody but the node's workers to listen to, and
@@ -61,11 +65,16 @@ static bool look(struct aggregator *a)
     return did;
 }
 
-/* All there is to do.  What comes at the end of a run is the thread's. */
-static void look_at_all(struct aggregator *a)
+/* False: there may be more.  The others may go on without this worker and keep it
+ * from its own work for ever; and what comes at the end of a run is the
+ * thread's. */
+static bool look_at_all(struct aggregator *a)
 {
-    while (is_running(a) && look(a)) {
+    for (int i = 0; i < LOOKS && is_running(a); i++) {
+        if (!look(a))
+            return true;
     }
+    return false;
 }
 
 bool aggregator_enter(struct aggregator *a)
@@ -77,18 +86,19 @@ bool aggregator_enter(struct aggregator *a)
 }
 
 /* From here on it is the thread that looks. */
-static void hand_back(struct aggregator *a, bool computes)
+static void hand_back(struct aggregator *a, bool all, bool computes)
 {
     node_unwatch(a->node, computes && a->needs_all);
-    if (!is_running(a))
+    if (!all || !is_running(a))
         sys_futex_ring(&a->h->agg_bell);
 }
 
 void aggregator_leave(struct aggregator *a, bool computes)
 {
-    look_at_all(a);
+    bool all = look_at_all(a);
+
     pthread_mutex_unlock(&a->turn);
-    hand_back(a, computes);
+    hand_back(a, all, computes);
 }
 
 static bool look_once(struct aggregator *a)
@@ -118,6 +128,6 @@ bool aggregator_drive(struct aggregator *a, const _Atomic uint32_t *bell,
     if (try_turn(a))
         aggregator_leave(a, false);
     else
-        hand_back(a, false);
+        hand_back(a, false, false);
     return rung;
 }

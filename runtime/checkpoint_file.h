@@ -11,8 +11,8 @@
 /* What a checkpoint is of.  The first block must be the same in a run that
  * goes on from it. */
 struct checkpoint_facts {
-    char program[64];
-    char identity[256]; /* opt.identity */
+    char program[128]; /* opt's, and in a file UTF-8: up to twice as long */
+    char identity[512];
     uint64_t grad_elems;
     uint64_t n_samples;
     enum dsgd_sampler sampler;
@@ -23,7 +23,7 @@ struct checkpoint_facts {
     uint32_t n_workers, n_nodes;
     uint64_t run_samples; /* contributed so far */
     double run_s;         /* time of the steps so far */
-    char run[96];         /* that wrote it: job.step.restart, as its record */
+    char run[192];        /* that wrote it: job.step.restart, as its record */
 };
 
 /* One, to be written.  The memory is the caller's. */

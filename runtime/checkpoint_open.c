@@ -35,8 +35,8 @@ enum dsgd_err checkpoint_resume_open(const struct dsgd_options *opt,
     *r = (struct checkpoint_resume){NULL, NULL};
     if (!*opt->checkpoint_dir)
         return DSGD_OK;
-    memcpy(want.program, opt->program, sizeof want.program);
-    memcpy(want.identity, opt->identity, sizeof want.identity);
+    memcpy(want.program, opt->program, sizeof opt->program);
+    memcpy(want.identity, opt->identity, sizeof opt->identity);
     enum dsgd_err rc = checkpoint_store_open(opt, &r->store, err);
     if (rc == DSGD_OK)
         rc = checkpoint_store_newest(r->store, &want, &r->from, name, err);

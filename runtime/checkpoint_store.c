@@ -18,6 +18,7 @@
 #include "checkpoint_list.h"
 #include "error.h"
 #include "sys.h"
+#include "text.h"
 
 struct checkpoint_store {
     struct dsgd_options opt;
@@ -69,8 +70,22 @@ static bool expand(const char *pattern, char *out, size_t size)
     return true;
 }
 
+/* A directory may be there though mkdir says something else than that: one that
+ * is mounted when it is looked at, or in what can't be written to. */
+static bool make_directory(const char *path, mode_t mode)
+{
+    struct stat st;
+
+    if (mkdir(path, mode) == 0)
+        return true;
+    int error = errno;
+    bool there = stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+    errno = error == EEXIST ? ENOTDIR : error;
+    return there;
+}
+
 /* As mkdir -p. */
-static int make_directories(const char *dir)
+static bool make_directories(const char *dir)
 {
     char path[PATH_MAX];
 
@@ -79,10 +94,10 @@ static int make_directories(const char *dir)
         path[--n] = '\0'; /* the last name is the directory's own */
     for (char *slash = path + 1; (slash = strchr(slash, '/')); *slash++ = '/') {
         *slash = '\0';
-        if (mkdir(path, 0777) != 0 && errno != EEXIST)
-            return -1;
+        if (!make_directory(path, 0777))
+            return false;
     }
-    return mkdir(path, 0700) == 0 || errno == EEXIST ? 0 : -1;
+    return make_directory(path, 0700);
 }
 
 static enum dsgd_err open_directory(struct checkpoint_store *s,
@@ -92,7 +107,7 @@ static enum dsgd_err open_directory(struct checkpoint_store *s,
         return error_set(err, DSGD_E_USAGE,
                          "checkpoint directory %.200s…: the name is too long",
                          s->opt.checkpoint_dir);
-    if (make_directories(s->dir) == 0)
+    if (make_directories(s->dir))
         s->lock = open(s->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (s->lock < 0 || access(s->dir, W_OK) != 0)
         return error_set(err, DSGD_E_IO,
@@ -208,13 +223,16 @@ static enum dsgd_err compare(const struct checkpoint_facts *got,
                              const struct checkpoint_facts *want,
                              const char *path, struct dsgd_error *err)
 {
-    if (strcmp(got->program, want->program) != 0 ||
-        strcmp(got->identity, want->identity) != 0)
+    char program[2 * sizeof want->program], identity[2 * sizeof want->identity];
+
+    text_to_utf8(program, want->program);
+    text_to_utf8(identity, want->identity);
+    if (strcmp(got->program, program) != 0 ||
+        strcmp(got->identity, identity) != 0)
         return error_set(err, DSGD_E_USAGE,
                          "%.200s: of another training (\"%.40s %.60s\", and "
                          "this is \"%.40s %.60s\")",
-                         path, got->program, got->identity, want->program,
-                         want->identity);
+                         path, got->program, got->identity, program, identity);
     if (got->grad_elems != want->grad_elems ||
         got->n_samples != want->n_samples || got->sampler != want->sampler)
         return error_set(err, DSGD_E_USAGE,

@@ -7,6 +7,7 @@
 #include "checkpoint_format.h"
 #include "error.h"
 #include "record_schema.h"
+#include "text.h"
 
 struct section {
     const char *name;
@@ -17,15 +18,21 @@ enum { N_SECTIONS = 4 };
 
 static char *facts_text(const struct checkpoint_facts *f)
 {
+    char program[2 * sizeof f->program], identity[2 * sizeof f->identity],
+        run[2 * sizeof f->run];
+
+    text_to_utf8(program, f->program);
+    text_to_utf8(identity, f->identity);
+    text_to_utf8(run, f->run);
     json_t *json = json_pack(
         "{s:s, s:s, s:I, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:s}",
-        "program", f->program, "identity", f->identity, "grad_elems",
+        "program", program, "identity", identity, "grad_elems",
         (json_int_t)f->grad_elems, "n_samples", (json_int_t)f->n_samples,
         "sampler", f->sampler == DSGD_SAMPLER_NONE ? "none" : "ranges", "step",
         (json_int_t)f->step, "epoch", (json_int_t)f->epoch, "batch",
         (json_int_t)f->batch, "n_workers", (json_int_t)f->n_workers, "n_nodes",
         (json_int_t)f->n_nodes, "run_samples", (json_int_t)f->run_samples,
-        "run_s", f->run_s, "run", f->run);
+        "run_s", f->run_s, "run", run);
     char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
 
     json_decref(json);
@@ -74,9 +81,7 @@ enum dsgd_err checkpoint_write(const char *path, const struct checkpoint *c,
     char *facts = facts_text(&c->facts);
 
     if (!facts)
-        return error_set(err, DSGD_E_NOMEM,
-                         "%.300s: no memory, or a text that is not UTF-8",
-                         path);
+        return error_set(err, DSGD_E_NOMEM, "%.300s: no memory", path);
     const struct section sections[N_SECTIONS] = {
         {"facts", facts, strlen(facts)},
         {"sampler", c->sampler, c->sampler_bytes},

@@ -14,29 +14,19 @@
 /* A worker that waits for another's state asks again after so long. */
 #define BEHIND_AGAIN_NS UINT64_C(200000000)
 
-static struct seg_worker *self(const struct dsgd *d)
-{
-    return &d->seg.workers[d->local];
-}
-
-static bool is_worker(const struct dsgd *d)
-{
-    return d->local != CLIENT_NO_WORKER;
-}
-
 void client_sign_of_life(struct dsgd *d)
 {
-    atomic_store_explicit(&self(d)->life_ns, sys_now_ns(),
+    atomic_store_explicit(&client_self(d)->life_ns, sys_now_ns(),
                           memory_order_relaxed);
 }
 
 static void take_place(struct dsgd *d)
 {
-    d->replaces = atomic_load(&self(d)->exit) == SEG_EXIT_DIED;
-    d->hold_step = atomic_load(&self(d)->hold_step);
-    atomic_store(&self(d)->exit, SEG_EXIT_NONE);
+    d->replaces = atomic_load(&client_self(d)->exit) == SEG_EXIT_DIED;
+    d->hold_step = atomic_load(&client_self(d)->hold_step);
+    atomic_store(&client_self(d)->exit, SEG_EXIT_NONE);
     segment_join(&d->seg, d->local);
-    atomic_store(&self(d)->pid, (int32_t)getpid());
+    atomic_store(&client_self(d)->pid, (int32_t)getpid());
     client_sign_of_life(d);
 }
 
@@ -59,7 +49,7 @@ enum dsgd_err client_create(const struct dsgd_options *opt,
     d->work.deposits = opt->deposits && opt->sampler == DSGD_SAMPLER_RANGES;
     d->work.counts = launch_deposits(opt);
     d->work.per_part = launch_part(opt);
-    if (is_worker(d) && launch_keeps_parts(opt) &&
+    if (client_is_worker(d) && launch_keeps_parts(opt) &&
         !carry_create(&d->work.carry, opt->grad_elems)) {
         carry_free(&d->work.carry);
         free(d);
@@ -68,7 +58,7 @@ enum dsgd_err client_create(const struct dsgd_options *opt,
     d->copy.fd = d->checkpoint.fd = -1;
     d->has_checkpoints = *opt->checkpoint_dir != '\0';
     d->watches = d->has_checkpoints && opt->checkpoint_signals;
-    if (is_worker(d))
+    if (client_is_worker(d))
         take_place(d);
     *out = d;
     return DSGD_OK;
@@ -93,7 +83,7 @@ void client_destroy(struct dsgd *d)
 static void *help(void *argument)
 {
     struct dsgd *d = argument;
-    struct seg_worker *worker = self(d);
+    struct seg_worker *worker = client_self(d);
 
     for (;;) {
         uint32_t seen = atomic_load(&worker->reap);
@@ -119,7 +109,7 @@ enum dsgd_err client_start(struct dsgd *d, void (*finalize)(void),
         if (rc != DSGD_OK)
             return rc;
     }
-    if (is_worker(d)) {
+    if (client_is_worker(d)) {
         if (sys_thread_start(&d->helper, help, d) != 0)
             return error_set(err, DSGD_E_NOMEM, "worker: no thread");
         d->has_helper = true;
@@ -136,8 +126,9 @@ static void post(struct dsgd *d, enum seg_event_kind kind, uint64_t step,
                           .step = step,
                           .at_ns = sys_now_ns(),
                           .value = value,
-                          .buf = atomic_load(&self(d)->buf)};
-    atomic_store_explicit(&self(d)->life_ns, e.at_ns, memory_order_relaxed);
+                          .buf = atomic_load(&client_self(d)->buf)};
+    atomic_store_explicit(&client_self(d)->life_ns, e.at_ns,
+                          memory_order_relaxed);
     bool entered = d->agg && aggregator_enter(d->agg);
     segment_post(&d->seg, d->local, &e);
     if (entered)
@@ -184,7 +175,7 @@ static void give_state(struct dsgd *d)
     struct state_copy copy;
 
     client_give_checkpoint(d);
-    if (!atomic_exchange(&self(d)->give_state, 0) || !d->state_bytes ||
+    if (!atomic_exchange(&client_self(d)->give_state, 0) || !d->state_bytes ||
         !client_copy_state(d, &copy))
         return;
     if (!state_announce(&d->seg.h->state, &copy, d->applied)) {
@@ -280,7 +271,7 @@ static enum dsgd_err wait_for_start(struct dsgd *d, uint64_t step)
 /* Read this worker's share; false when it is for a later step already. */
 static bool read_share(struct dsgd *d, struct dsgd_step *step)
 {
-    const struct seg_worker *worker = self(d);
+    const struct seg_worker *worker = client_self(d);
 
     if (atomic_load(&worker->assign_step) != step->index)
         return false;
@@ -294,7 +285,7 @@ static bool read_share(struct dsgd *d, struct dsgd_step *step)
 /* Late from an older step, and too late for this one: see node_latest. */
 static bool sits_out(const struct dsgd *d, uint64_t step)
 {
-    const struct seg_worker *worker = self(d);
+    const struct seg_worker *worker = client_self(d);
 
     return atomic_load(&worker->latest_step) == step &&
            sys_now_ns() > atomic_load(&worker->latest_ns);
@@ -310,7 +301,7 @@ static enum dsgd_err await_end(struct dsgd *d)
 
 enum dsgd_err dsgd_step_begin(struct dsgd *d, struct dsgd_step *step)
 {
-    if (!is_worker(d))
+    if (!client_is_worker(d))
         return await_end(d);
     if (d->step)
         return error_set(&d->error, DSGD_E_STATE,
@@ -321,7 +312,7 @@ enum dsgd_err dsgd_step_begin(struct dsgd *d, struct dsgd_step *step)
     if (rc != DSGD_OK)
         return rc;
     segment_unpin(&d->seg, d->local);
-    atomic_store(&self(d)->applied, d->applied);
+    atomic_store(&client_self(d)->applied, d->applied);
     post_checksum(d);
     d->began_first = true;
     d->epoch_ended = false;
@@ -342,8 +333,8 @@ enum dsgd_err dsgd_step_begin(struct dsgd *d, struct dsgd_step *step)
     if (atomic_load(&d->seg.h->crowded))
         sched_yield();
     d->begin_ns = sys_now_ns();
-    atomic_store(&self(d)->done, 0);
-    atomic_store(&self(d)->total, 1);
+    atomic_store(&client_self(d)->done, 0);
+    atomic_store(&client_self(d)->total, 1);
     if (!d->stale)
         post(d, SEG_EVENT_BEGIN, s.index, 0, 0);
     else
@@ -367,9 +358,9 @@ static bool at_limit(const struct dsgd *d, uint64_t done, uint64_t total)
 /* A part of the worker's own share is so much of all of it. */
 enum dsgd_err dsgd_poll(struct dsgd *d, uint64_t done, uint64_t total)
 {
-    if (!is_worker(d))
+    if (!client_is_worker(d))
         return DSGD_ABANDON;
-    struct seg_worker *worker = self(d);
+    struct seg_worker *worker = client_self(d);
     struct client_work *work = &d->work;
     bool in_part = work->claimed && work->step == d->step;
     bool unwanted = in_part && done < total && client_unwanted(d);
@@ -393,16 +384,16 @@ enum dsgd_err dsgd_poll(struct dsgd *d, uint64_t done, uint64_t total)
 
 float *dsgd_grad_buffer(struct dsgd *d)
 {
-    if (!is_worker(d))
+    if (!client_is_worker(d))
         return NULL;
-    return segment_slot(&d->seg, d->local, atomic_load(&self(d)->buf));
+    return segment_slot(&d->seg, d->local, atomic_load(&client_self(d)->buf));
 }
 
 /* What part of the share was processed: samples given, or else what was said to
  * dsgd_poll. */
 static float fraction_done(const struct dsgd *d, uint64_t samples)
 {
-    const struct seg_worker *worker = self(d);
+    const struct seg_worker *worker = client_self(d);
     uint32_t done = atomic_load(&worker->done);
     uint32_t total = atomic_load(&worker->total);
 
@@ -464,7 +455,7 @@ enum dsgd_err client_commit(struct dsgd *d, const float *grad, size_t n,
         post(d, SEG_EVENT_COMMIT, d->step, given ? samples : 0, fraction);
     /* The sum stays until the commit after this one: see segment_create. */
     if (given && d->seg.h->slot_bufs > 1)
-        atomic_store(&self(d)->buf, !atomic_load(&self(d)->buf));
+        atomic_store(&client_self(d)->buf, !atomic_load(&client_self(d)->buf));
     d->reduced = d->step;
     d->step = 0;
     return DSGD_OK;
@@ -523,12 +514,12 @@ enum dsgd_err dsgd_next_mean(struct dsgd *d, struct dsgd_mean *mean)
                          "dsgd_next_mean: step %llu was not handed over with "
                          "dsgd_reduce",
                          (unsigned long long)d->step);
-    if (!is_worker(d)) {
+    if (!client_is_worker(d)) {
         enum dsgd_err rc = client_check_run(d);
         return rc == DSGD_OK ? DSGD_UP_TO_DATE : rc;
     }
     segment_unpin(&d->seg, d->local);
-    atomic_store(&self(d)->applied, d->applied);
+    atomic_store(&client_self(d)->applied, d->applied);
     for (;;) {
         client_give_checkpoint(d);
         uint32_t bell = atomic_load(&d->seg.h->worker_bell);
@@ -560,7 +551,7 @@ enum dsgd_err dsgd_next_mean(struct dsgd *d, struct dsgd_mean *mean)
 static void leave(struct dsgd *d)
 {
     segment_unpin(&d->seg, d->local);
-    atomic_store(&self(d)->applied, d->applied);
+    atomic_store(&client_self(d)->applied, d->applied);
     post_checksum(d);
     if (atomic_load(&d->seg.h->run) == SEG_RUNNING)
         post(d, SEG_EVENT_LEAVE, d->applied, 0, 0);
@@ -573,11 +564,11 @@ enum dsgd_err dsgd_close(struct dsgd *d)
 
     if (!d)
         return DSGD_OK;
-    if (is_worker(d))
+    if (client_is_worker(d))
         leave(d);
     if (d->has_helper) {
         atomic_store(&d->helper_stop, true);
-        sys_futex_ring(&self(d)->reap);
+        sys_futex_ring(&client_self(d)->reap);
         pthread_join(d->helper, NULL);
     }
     if (d->agg)

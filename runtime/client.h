@@ -76,6 +76,17 @@ struct dsgd {
     struct dsgd_error error;
 };
 
+static inline bool client_is_worker(const struct dsgd *d)
+{
+    return d->local != CLIENT_NO_WORKER;
+}
+
+/* Of a worker's handle. */
+static inline struct seg_worker *client_self(const struct dsgd *d)
+{
+    return &d->seg.workers[d->local];
+}
+
 /* Make a handle for worker `local` of a mapped segment, or for none, with the
  * aggregator alone.  It takes over the segment and agg.  Errors: DSGD_E_NOMEM; then both are still the caller's. */
 enum dsgd_err client_create(const struct dsgd_options *opt,

@@ -5,23 +5,14 @@
 #include "error.h"
 #include "sys.h"
 
-static struct seg_worker *self(const struct dsgd *d)
-{
-    return &d->seg.workers[d->local];
-}
-
-static bool is_worker(const struct dsgd *d)
-{
-    return d->local != CLIENT_NO_WORKER;
-}
-
 /* The end of a run has been seen: from here on this process ends by itself.
  * Unless its helper was first: then it is as good as gone. */
 void client_answer_end(struct dsgd *d)
 {
     uint32_t none = SEG_EXIT_NONE;
-    if (is_worker(d) &&
-        !atomic_compare_exchange_strong(&self(d)->exit, &none, SEG_EXIT_OWN) &&
+    if (client_is_worker(d) &&
+        !atomic_compare_exchange_strong(&client_self(d)->exit, &none,
+                                        SEG_EXIT_OWN) &&
         none == SEG_EXIT_REAPED)
         for (;;)
             pause();
@@ -33,7 +24,8 @@ static void wait_for_end(struct dsgd *d)
 {
     uint32_t none = SEG_EXIT_NONE;
 
-    atomic_compare_exchange_strong(&self(d)->exit, &none, SEG_EXIT_BEHIND);
+    atomic_compare_exchange_strong(&client_self(d)->exit, &none,
+                                   SEG_EXIT_BEHIND);
     sys_futex_ring(&d->seg.h->agg_bell);
     for (;;)
         pause();
@@ -41,7 +33,8 @@ static void wait_for_end(struct dsgd *d)
 
 static enum dsgd_err end_run(struct dsgd *d)
 {
-    bool lacks = is_worker(d) && d->applied < atomic_load(&d->seg.h->last);
+    bool lacks =
+        client_is_worker(d) && d->applied < atomic_load(&d->seg.h->last);
 
     if (lacks && !d->replaces)
         wait_for_end(d);

@@ -9,11 +9,6 @@
 /* A worker that waits says so often: it is not the one that holds the step up. */
 #define LIFE_EVERY_NS UINT64_C(200000000)
 
-static struct seg_worker *self(const struct dsgd *d)
-{
-    return &d->seg.workers[d->local];
-}
-
 static bool is_open(const struct dsgd *d)
 {
     return SEGMENT_POOL_STEP(atomic_load(&d->seg.pool->claim)) == d->step;
@@ -50,7 +45,7 @@ bool client_unwanted(const struct dsgd *d)
 static bool is_decided(struct dsgd *d)
 {
     struct client_work *work = &d->work;
-    uint64_t word = atomic_load(&self(d)->accepted);
+    uint64_t word = atomic_load(&client_self(d)->accepted);
 
     if (work->first_offered && is_withdrawn(d)) {
         work->first_offered = false;
@@ -156,7 +151,7 @@ static bool take_any(struct dsgd *d)
  * one would put its own. */
 static bool has_given(const struct dsgd *d)
 {
-    uint64_t word = atomic_load(&self(d)->accepted);
+    uint64_t word = atomic_load(&client_self(d)->accepted);
 
     return !d->work.offers && SEGMENT_POOL_STEP(word) == d->step &&
            SEGMENT_POOL_INDEX(word) > 0;
@@ -205,7 +200,7 @@ static bool await_decision(struct dsgd *d)
     bool over, decided;
 
     for (;;) {
-        atomic_store(&self(d)->waits, !is_decided(d));
+        atomic_store(&client_self(d)->waits, !is_decided(d));
         uint32_t bell = atomic_load(&d->seg.h->worker_bell);
         over = is_over(d);
         decided = is_decided(d);
@@ -213,7 +208,7 @@ static bool await_decision(struct dsgd *d)
             break;
         doze(d, bell);
     }
-    atomic_store(&self(d)->waits, 0);
+    atomic_store(&client_self(d)->waits, 0);
     return !over;
 }
 

@@ -144,8 +144,8 @@ static void fill_facts(const struct coordinator *c, struct checkpoint_facts *f)
                                    .n_nodes = c->n_nodes,
                                    .run_samples = c->run_samples,
                                    .run_s = c->run_s};
-    memcpy(f->program, c->opt.program, sizeof f->program);
-    memcpy(f->identity, c->opt.identity, sizeof f->identity);
+    memcpy(f->program, c->opt.program, sizeof c->opt.program);
+    memcpy(f->identity, c->opt.identity, sizeof c->opt.identity);
     launch_run_name(f->run, sizeof f->run);
 }
 

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cgroup.h"
+
 /* The number after "oom_kill " in a file of a cgroup. */
 static uint64_t read_count(const char *root, const char *own, const char *file)
 {
@@ -25,25 +27,18 @@ static uint64_t read_count(const char *root, const char *own, const char *file)
 
 uint64_t run_oom_count(const char *membership, const char *root)
 {
-    char line[PATH_MAX], mount[PATH_MAX];
+    struct cgroup_line line;
+    char mount[PATH_MAX];
     uint64_t count = 0;
     FILE *f = fopen(membership, "re");
 
-    /* "4:memory:/path" in v1, "0::/path" in v2 */
-    while (f && fgets(line, sizeof line, f)) {
-        line[strcspn(line, "\n")] = '\0';
-        char *controllers = strchr(line, ':');
-        char *own = controllers ? strchr(controllers + 1, ':') : NULL;
-        if (!own)
-            continue;
-        *own++ = '\0';
-        controllers++;
-        if (!*controllers)
-            count += read_count(root, own, "memory.events");
-        else if (strcmp(controllers, "memory") == 0 &&
+    while (cgroup_next(f, &line)) {
+        if (!*line.controllers)
+            count += read_count(root, line.path, "memory.events");
+        else if (strcmp(line.controllers, "memory") == 0 &&
                  snprintf(mount, sizeof mount, "%s/memory", root) <
                      (int)sizeof mount)
-            count += read_count(mount, own, "memory.oom_control");
+            count += read_count(mount, line.path, "memory.oom_control");
     }
     if (f)
         fclose(f);

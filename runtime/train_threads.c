@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cgroup.h"
+
 static size_t min_known(size_t a, size_t b)
 {
     return b && b < a ? b : a;
@@ -112,29 +114,22 @@ static bool lists_cpu(const char *controllers)
 
 double train_threads_quota(const char *membership, const char *root)
 {
-    char line[PATH_MAX], mount[PATH_MAX];
+    struct cgroup_line line;
+    char mount[PATH_MAX];
     double least = 0;
     FILE *f = fopen(membership, "re");
 
-    if (!f)
-        return 0;
-    /* "4:cpu,cpuacct:/path" in v1, "0::/path" in v2 */
-    while (fgets(line, sizeof line, f)) {
-        line[strcspn(line, "\n")] = '\0';
-        char *controllers = strchr(line, ':');
-        char *own = controllers ? strchr(controllers + 1, ':') : NULL;
-        if (!own)
+    while (cgroup_next(f, &line)) {
+        if (*line.controllers && !lists_cpu(line.controllers))
             continue;
-        *own++ = '\0';
-        controllers++;
-        if (*controllers && !lists_cpu(controllers))
-            continue;
-        snprintf(mount, sizeof mount, "%s%s", root, *controllers ? "/cpu" : "");
-        double quota = path_quota(mount, strcmp(own, "/") == 0 ? "" : own);
+        snprintf(mount, sizeof mount, "%s%s", root,
+                 *line.controllers ? "/cpu" : "");
+        double quota = path_quota(mount, line.path);
         if (quota > 0 && (least == 0 || quota < least))
             least = quota;
     }
-    fclose(f);
+    if (f)
+        fclose(f);
     return least;
 }
 

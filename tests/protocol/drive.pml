@@ -77,15 +77,18 @@ inline look()
     working = false
 }
 
+/* Not for ever: there may be more, for the thread. */
 inline look_at_all()
 {
+    more = true;
     do
     :: ended -> break
     :: else ->
         look();
         if
         :: did
-        :: else -> break
+        :: did -> break
+        :: else -> more = false; break
         fi
     od;
     did = false
@@ -125,10 +128,11 @@ inline hand_back(until)
     unwatch(until);
 #ifndef BREAK_END
     if
-    :: ended -> agg_bell++
+    :: more || ended -> agg_bell++
     :: else
-    fi
+    fi;
 #endif
+    more = false
 }
 
 inline leave(until)
@@ -187,14 +191,14 @@ inline drive()
     try_turn();
     if
     :: got -> got = false; leave(DOZES)
-    :: else -> hand_back(DOZES)
+    :: else -> more = true; hand_back(DOZES)
     fi
 }
 
 active proctype own()
 {
     byte step, bell, any;
-    bool got, did;
+    bool got, did, more;
 
     do
     :: step == STEPS -> break

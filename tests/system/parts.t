@@ -8,15 +8,10 @@
 
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
-so=$builddir/plugin/spank_dsgd.so
-[[ -f $so ]] || cannot "$so is not built"
 toy=$builddir/tests/mpi/toy
 audit=$builddir/tests/record_audit
 seed=${DSGD_TEST_SEED:-$((SRANDOM % 100000))}
-plugstack=$(mktemp)
-echo "optional $so" >"$plugstack"
-cluster_start -N 4 -P "$plugstack"
-rm -f "$plugstack"
+cluster_start_plugin "" -N 4
 at_exit 'for host in n1 n2 n3 n4; do mc thaw $host; done'
 diag "seed $seed"
 RANDOM=$seed

@@ -1,5 +1,6 @@
 /* Files of checkpoints, their directory, and runs of one worker that go on from
  * them. */
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -28,6 +29,19 @@ static void note(void *context, const char *text)
 {
     (void)context;
     snprintf(last_note, sizeof last_note, "%s", text);
+}
+
+/* The library's too.  An automounter says of what it has not mounted yet that it
+ * can't be made. */
+static const char *automounted;
+
+int mkdir(const char *path, mode_t mode)
+{
+    if (automounted && strcmp(path, automounted) == 0) {
+        errno = EACCES;
+        return -1;
+    }
+    return mkdirat(AT_FDCWD, path, mode);
 }
 
 static const char *in_dir(const char *name)
@@ -224,6 +238,66 @@ static void closed_to_others(void)
     checkpoint_store_close(s);
 }
 
+static void on_a_mount(void)
+{
+    struct dsgd_options opt = options("mount/d");
+    struct checkpoint_store *s;
+    struct dsgd_error err = {""};
+    char mount[512];
+
+    snprintf(mount, sizeof mount, "%s", in_dir("mount"));
+    automounted = mount;
+    is_int(checkpoint_store_open(&opt, &s, &err), DSGD_E_IO,
+           "a directory that can't be made");
+    has_str(err.text, "Permission denied", "says so");
+    automounted = NULL;
+    mkdir(mount, 0700);
+    automounted = mount;
+    is_int(checkpoint_store_open(&opt, &s, &err), DSGD_OK,
+           "one below what is mounted by itself");
+    automounted = NULL;
+    checkpoint_store_close(s);
+    close(creat(in_dir("file"), 0600));
+    opt = options("file/d");
+    is_int(checkpoint_store_open(&opt, &s, &err), DSGD_E_IO, "below a file");
+    has_str(err.text, "Not a directory", "says so");
+}
+
+/* A name that is not UTF-8, or cut within a character, is a name too. */
+static void other_bytes(void)
+{
+    struct dsgd_options opt = options("bytes");
+    struct checkpoint c = sample(5);
+    struct checkpoint_store *s;
+    struct checkpoint_read *r;
+    struct dsgd_error err = {""};
+    enum dsgd_err rc;
+    char name[256], path[512 + 32];
+
+    memset(c.facts.identity, 0xfc, 255);
+    snprintf(c.facts.program, sizeof c.facts.program, "na\xc3\xafve \xc3");
+    is_int(checkpoint_write(in_dir("bytes.ckpt"), &c, &err), DSGD_OK,
+           "a checkpoint of a name in Latin-1");
+    is_str(err.text, "", "is written without complaint");
+    is_int(checkpoint_read(in_dir("bytes.ckpt"), &r, &err), DSGD_OK,
+           "and read");
+    is_str(r->facts.program, "na\xc3\xafve \xc3\x83", "in UTF-8");
+    checkpoint_free(r);
+
+    is_int(checkpoint_store_open(&opt, &s, &err), DSGD_OK, "a directory");
+    snprintf(path, sizeof path, "%s/step-%012d.ckpt", opt.checkpoint_dir, 5);
+    is_int(checkpoint_write(path, &c, &err), DSGD_OK, "with one");
+    is_int(checkpoint_store_newest(s, &c.facts, &r, name, &err), DSGD_OK,
+           "the same training goes on");
+    is_int(r ? (long long)r->facts.step : 0, 5, "from it");
+    checkpoint_free(r);
+    c.facts.identity[7]++;
+    rc = checkpoint_store_newest(s, &c.facts, &r, name, &err);
+    is_int(rc, DSGD_E_USAGE, "another does not");
+    checkpoint_free(r);
+    checkpoint_store_close(s);
+}
+
 static void directory(void)
 {
     struct dsgd_options opt = options("a/b-%u-%j");
@@ -409,6 +483,8 @@ int main(void)
     damage();
     full_disk();
     closed_to_others();
+    on_a_mount();
+    other_bytes();
     directory();
     interrupted();
     left_alone();

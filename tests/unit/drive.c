@@ -9,31 +9,72 @@
 
 enum { ELEMS = 3000, STEPS = 5 };
 
-static bool open_alone(struct segment *seg, struct dsgd **d)
+static bool create(uint32_t n, struct dsgd_options *opt, struct segment *seg,
+                   struct aggregator **agg)
 {
-    static const uint32_t worker_node[1] = {0};
+    static const uint32_t worker_node[2] = {0, 0};
     char name[SEGMENT_NAME];
-    struct dsgd_options opt;
     struct cutoff_spec spec;
-    struct aggregator *agg;
-    struct coordinator_config coord = {.opt = &opt,
+    struct coordinator_config coord = {.opt = opt,
                                        .cutoff = &spec,
-                                       .n_workers = 1,
+                                       .n_workers = n,
                                        .n_nodes = 1,
                                        .worker_node = worker_node};
     struct aggregator_config config = {
         .seg = seg, .n_nodes = 1, .coord = &coord};
 
-    dsgd_options_init(&opt, NULL);
-    opt.grad_elems = ELEMS;
-    opt.sampler = DSGD_SAMPLER_NONE;
-    opt.max_steps = STEPS;
-    if (launch_check(&opt, &spec, NULL) != DSGD_OK ||
-        segment_create(1, ELEMS, 1, 0, seg, name, NULL) != DSGD_OK)
+    opt->grad_elems = ELEMS;
+    opt->sampler = DSGD_SAMPLER_NONE;
+    opt->max_steps = STEPS;
+    if (launch_check(opt, &spec, NULL) != DSGD_OK ||
+        segment_create(n, ELEMS, 1, 0, seg, name, NULL) != DSGD_OK)
         return false;
     segment_unlink(name);
-    return aggregator_create(&config, &agg, NULL) == DSGD_OK &&
+    return aggregator_create(&config, agg, NULL) == DSGD_OK;
+}
+
+static bool open_alone(struct segment *seg, struct dsgd **d)
+{
+    struct dsgd_options opt;
+    struct aggregator *agg;
+
+    dsgd_options_init(&opt, NULL);
+    return create(1, &opt, seg, &agg) &&
            client_create(&opt, seg, 0, agg, d, NULL) == DSGD_OK;
+}
+
+enum { TALK = 10000 };
+static int said;
+
+/* Another worker has something to say whenever it was heard. */
+static void talk(void *context, const char *text)
+{
+    struct seg_event e = {.kind = SEG_EVENT_CHECKSUM, .value = 1};
+
+    (void)text;
+    if (said++ < TALK)
+        segment_post(context, 1, &e);
+}
+
+static void test_talker(void)
+{
+    struct segment seg;
+    struct dsgd_options opt;
+    struct aggregator *agg;
+
+    dsgd_options_init(&opt, NULL);
+    opt.warn = talk;
+    opt.warn_context = &seg;
+    if (!ok(create(2, &opt, &seg, &agg), "an aggregator of two"))
+        return;
+    talk(&seg, NULL);
+    uint32_t bell = atomic_load(&seg.h->agg_bell);
+    ok(aggregator_enter(agg), "a worker drives");
+    aggregator_leave(agg);
+    ok(said > 1 && said < TALK, "and not for ever: %d times", said);
+    ok(atomic_load(&seg.h->agg_bell) != bell, "the rest is the thread's");
+    aggregator_destroy(agg);
+    segment_detach(&seg);
 }
 
 static void test_alone(void)
@@ -92,5 +133,6 @@ int main(void)
     setenv("DSGD_CONF", "/dev/null", 1);
     test_bell();
     test_alone();
+    test_talker();
     return done();
 }
