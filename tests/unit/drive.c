@@ -70,7 +70,7 @@ static void test_talker(void)
     talk(&seg, NULL);
     uint32_t bell = atomic_load(&seg.h->agg_bell);
     ok(aggregator_enter(agg), "a worker drives");
-    aggregator_leave(agg);
+    aggregator_leave(agg, false);
     ok(said > 1 && said < TALK, "and not for ever: %d times", said);
     ok(atomic_load(&seg.h->agg_bell) != bell, "the rest is the thread's");
     aggregator_destroy(agg);
