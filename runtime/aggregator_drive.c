@@ -125,7 +125,9 @@ bool aggregator_drive(struct aggregator *a, const _Atomic uint32_t *bell,
             sched_yield();
         rung = atomic_load(bell) != seen;
     } while (!rung && spun_ns < DRIVE_NS);
-    if (try_turn(a))
+    if (rung && a->needs_all) /* it has the mean, and computes next */
+        hand_back(a, true, true);
+    else if (try_turn(a))
         aggregator_leave(a, false);
     else
         hand_back(a, false, false);

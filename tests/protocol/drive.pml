@@ -188,10 +188,15 @@ inline drive()
         fi
     od;
     did = false;
-    try_turn();
+    got = false;
     if
-    :: got -> got = false; leave(DOZES)
-    :: else -> more = true; hand_back(DOZES)
+    :: worker_bell != bell -> hand_back(COMPUTES)
+    :: else ->
+        try_turn();
+        if
+        :: got -> got = false; leave(DOZES)
+        :: else -> more = true; hand_back(DOZES)
+        fi
     fi
 }
 
