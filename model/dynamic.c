@@ -192,10 +192,10 @@ static void begin_workers(struct dynamic *d, const uint8_t *part)
         struct worker *w = &d->worker[i];
         w->part = part[i] == DYNAMIC_BUSY    ? WORKER_BUSY
                   : part[i] == DYNAMIC_READY ? WORKER_RUNNING
-                                             : WORKER_OUT;
+                                             : WORKER_ABSENT;
         w->start_s = 0;
         w->at_s = NAN;
-        if (w->part == WORKER_OUT) {
+        if (w->part == WORKER_ABSENT) {
             live_absent(d->live, i);
             continue;
         }
@@ -217,9 +217,9 @@ static size_t fixed_cut(struct dynamic *d, const struct predictive *p,
     rule_sample(p, d->spec.seed, d->core.step, SAMPLES, d->sample_s);
     for (size_t i = 0; i < n; i++) {
         const struct worker *w = &d->worker[i];
-        double add = w->part == WORKER_BUSY  ? expected_lag(d, w)
-                     : w->part == WORKER_OUT ? 1e9
-                                             : 0;
+        double add = w->part == WORKER_BUSY     ? expected_lag(d, w)
+                     : w->part == WORKER_ABSENT ? 1e9
+                                                : 0;
         for (size_t s = 0; s < SAMPLES && add > 0; s++)
             d->sample_s[s * n + i] += add;
     }

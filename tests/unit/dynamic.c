@@ -501,6 +501,36 @@ static void hostile(void)
     dynamic_free(d);
 }
 
+/* Workers that are lost were the fast ones: to wait for all who are left takes
+ * what these take. */
+static void lost(void)
+{
+    struct dynamic *d = create(LIVE_FRESH, RULE_LIVE, true, false);
+    uint8_t part[N], status[N];
+    float log_s[N];
+    double next_s;
+
+    for (int t = 0; t < 20; t++) {
+        for (size_t j = 0; j < N; j++) {
+            bool gone = t >= 12 && j < N / 2;
+            part[j] = gone ? DYNAMIC_ABSENT : DYNAMIC_READY;
+            status[j] = gone ? TIMING_NONE : TIMING_EXACT;
+            log_s[j] = j < N / 2 ? 0 : (float)log(2);
+        }
+        dynamic_begin(d, part, NULL, .02);
+        for (size_t j = 0; j < N; j++) {
+            if (part[j] == DYNAMIC_READY)
+                dynamic_arrive(d, j, j < N / 2 ? 1 : 2, j < N / 2 ? 1 : 2);
+        }
+        dynamic_close(d, 2, &next_s);
+        dynamic_end(d, 2, log_s, status);
+    }
+    is_int((long long)d->working, N / 2, "half are lost");
+    near(d->sorted_s[d->working - 1], 2, 1e-6, "all others are in at 2 s");
+    near(d->sorted_s[0], 2, 1e-6, "and none of them sooner");
+    dynamic_free(d);
+}
+
 /* One worker, no model. */
 static void alone(void)
 {
@@ -586,6 +616,7 @@ int main(void)
     sit_out();
     state();
     hostile();
+    lost();
     alone();
     sorting();
     made_free(&made);
