@@ -218,7 +218,7 @@ int main(int argc, char **argv)
         rc = run(&r, &err);
     }
     if (rc != DSGD_OK)
-        fprintf(stderr, "dsgd-replay: error: %s\n", err.text);
+        fprintf(stderr, "dsgd-replay: %s\n", err.text);
     for (size_t i = 0; i < r.count; i++)
         trace_free(r.trace[i]);
     free(r.trace);

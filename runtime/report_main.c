@@ -82,7 +82,7 @@ static int fail(enum dsgd_err rc, const struct dsgd_error *err)
     char text[2 * sizeof err->text];
 
     report_escape(err->text, "", text, sizeof text);
-    fprintf(stderr, "dsgd-report: error: %s\n", text);
+    fprintf(stderr, "dsgd-report: %s\n", text);
     return (int)rc;
 }
 

@@ -44,7 +44,7 @@ fails() {
     (cd "$dir/cwd" && "$report" "$@") >"$dir/out" 2>"$dir/err"
     code=$?
     [ $code -eq "$want" ] && [ "$(wc -l <"$dir/err")" -eq 1 ] &&
-        grep -qF -- "$text" "$dir/err" && grep -q '^dsgd-report: error: ' "$dir/err"
+        grep -qF -- "$text" "$dir/err" && grep -q '^dsgd-report: ' "$dir/err"
     status=$?
     ok $status "exit code $want: $text"
     [ $status -eq 0 ] || sed "s/^/# $code /" "$dir/err"
