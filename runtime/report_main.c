@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "error.h"
+#include "option_refused.h"
 #include "record_owner.h"
 #include "report.h"
 #include "report_fields.h"
@@ -35,7 +36,7 @@ struct options {
 
 enum { OPT_BY = 256, OPT_DELIMITER, OPT_JSON, OPT_RECORD_DIR, OPT_VERSION };
 
-static const char short_options[] = "j:o:pPneS:E:Xu:h";
+static const char short_options[] = ":j:o:pPneS:E:Xu:h";
 static const struct option long_options[] = {
     {"jobs", required_argument, NULL, 'j'},
     {"by", required_argument, NULL, OPT_BY},
@@ -190,6 +191,7 @@ static int parse_options(struct options *o, int argc, char **argv)
     enum dsgd_err rc = DSGD_OK;
     int c;
 
+    opterr = 0;
     while ((c = getopt_long(argc, argv, short_options, long_options, NULL)) !=
            -1) {
         switch (c) {
@@ -202,9 +204,14 @@ static int parse_options(struct options *o, int argc, char **argv)
         case OPT_VERSION:
             printf("dsgd-report %s\n", PACKAGE_VERSION);
             return 0;
+        case ':':
+            rc = error_set(&err, DSGD_E_USAGE,
+                           "%.60s: the value is missing; see --help",
+                           argv[optind - 1]);
+            return fail(rc, &err);
         case '?':
-            fprintf(stderr, "Try dsgd-report --help\n");
-            return DSGD_E_USAGE;
+            rc = option_refused(argv[optind - 1], optopt, long_options, &err);
+            return fail(rc, &err);
         default:
             rc = set_option(o, c, &err);
             if (rc != DSGD_OK)
@@ -339,7 +346,7 @@ static int report_paths(const struct options *o,
     }
     if (o->json)
         report_json_end(stdout);
-    else if (first && !o->no_header)
+    else if (first && !o->no_header && rc == 0)
         report_header(stdout, &o->style, o->columns[o->level],
                       o->n_columns[o->level]);
     return rc;
@@ -369,18 +376,34 @@ static enum dsgd_err find(const struct options *o, struct report_paths *paths,
     return rc;
 }
 
+/* The records that are named.  The first that is missing is said before
+ * anything is printed, and nothing is. */
+static enum dsgd_err take_named(int n, char **name, struct report_paths *paths,
+                                struct dsgd_error *err)
+{
+    enum dsgd_err rc = DSGD_OK;
+
+    for (int i = 0; rc == DSGD_OK && i < n; i++) {
+        if (access(name[i], F_OK) != 0)
+            rc = error_set(err, DSGD_E_IO, "%.200s: %s", name[i],
+                           strerror(errno));
+        else
+            rc = report_paths_add(paths, name[i], err);
+    }
+    return rc;
+}
+
 int main(int argc, char **argv)
 {
     struct options o = {.style.delimiter = "|"};
     struct report_paths paths = {NULL, 0};
     struct dsgd_error err;
-    enum dsgd_err rc = DSGD_OK;
+    enum dsgd_err rc;
 
     int code = parse_options(&o, argc, argv);
     if (code >= 0)
         return code;
-    for (int i = optind; rc == DSGD_OK && i < argc; i++)
-        rc = report_paths_add(&paths, argv[i], &err);
+    rc = take_named(argc - optind, argv + optind, &paths, &err);
     if (rc == DSGD_OK && optind == argc) {
         if (!o.has_from && !o.jobs) {
             o.has_from = true;

@@ -4,8 +4,8 @@
 #include <unistd.h>
 
 #include "dmm.h"
-#include "fit_checkpoint.h"
 #include "error.h"
+#include "fit_checkpoint.h"
 #include "fit_dmm.h"
 #include "fit_options.h"
 #include "fit_pool.h"
