@@ -8,6 +8,7 @@
 #include "replay_options.h"
 #include "replay_print.h"
 #include "scenario.h"
+#include "text.h"
 
 #define DEFAULT_MODEL DSGD_DATADIR "/default.safetensors"
 
@@ -212,8 +213,10 @@ int main(int argc, char **argv)
 
     if (rc == DSGD_OK && r.opt.help) {
         replay_options_help(stdout);
+        rc = text_flush(&err);
     } else if (rc == DSGD_OK && r.opt.version) {
         printf("dsgd-replay (slurm-dsgd) %s\n", PACKAGE_VERSION);
+        rc = text_flush(&err);
     } else if (rc == DSGD_OK) {
         rc = run(&r, &err);
     }

@@ -22,6 +22,7 @@
 #include "report_table.h"
 #include "report_text.h"
 #include "report_time.h"
+#include "text.h"
 
 struct options {
     const char *jobs, *record_dir, *user, *format;
@@ -85,6 +86,14 @@ static int fail(enum dsgd_err rc, const struct dsgd_error *err)
     report_escape(err->text, "", text, sizeof text);
     fprintf(stderr, "dsgd-report: %s\n", text);
     return (int)rc;
+}
+
+static int said(void)
+{
+    struct dsgd_error err;
+    enum dsgd_err rc = text_flush(&err);
+
+    return rc == DSGD_OK ? 0 : fail(rc, &err);
 }
 
 static void print_fields(void)
@@ -197,13 +206,13 @@ static int parse_options(struct options *o, int argc, char **argv)
         switch (c) {
         case 'h':
             fputs(help, stdout);
-            return 0;
+            return said();
         case 'e':
             print_fields();
-            return 0;
+            return said();
         case OPT_VERSION:
             printf("dsgd-report %s\n", PACKAGE_VERSION);
-            return 0;
+            return said();
         case ':':
             rc = error_set(&err, DSGD_E_USAGE,
                            "%.60s: the value is missing; see --help",
@@ -415,9 +424,6 @@ int main(int argc, char **argv)
     }
     code = rc == DSGD_OK ? report_paths(&o, &paths) : fail(rc, &err);
     report_paths_free(&paths);
-    if (fflush(stdout) != 0 || ferror(stdout)) {
-        error_set(&err, DSGD_E_IO, "standard output: %s", strerror(errno));
-        return fail(DSGD_E_IO, &err);
-    }
-    return code;
+    int flushed = said();
+    return flushed ? flushed : code;
 }
