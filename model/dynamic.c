@@ -192,10 +192,10 @@ static void begin_workers(struct dynamic *d, const uint8_t *part)
         struct worker *w = &d->worker[i];
         w->part = part[i] == DYNAMIC_BUSY    ? WORKER_BUSY
                   : part[i] == DYNAMIC_READY ? WORKER_RUNNING
-                                             : WORKER_OUT;
+                                             : WORKER_ABSENT;
         w->start_s = 0;
         w->at_s = NAN;
-        if (w->part == WORKER_OUT) {
+        if (w->part == WORKER_ABSENT) {
             live_absent(d->live, i);
             continue;
         }
@@ -208,6 +208,16 @@ static void begin_workers(struct dynamic *d, const uint8_t *part)
     }
 }
 
+/* Later than everybody, in whatever unit: who is absent counts as this late. */
+static double never_s(const struct dynamic *d)
+{
+    double most_s = 0;
+
+    for (size_t i = 0; i < SAMPLES * d->spec.n; i++)
+        most_s = fmax(most_s, d->sample_s[i]);
+    return 1e6 * most_s;
+}
+
 /* The cutoff of the fixed rules, from samples of the arrival times. */
 static size_t fixed_cut(struct dynamic *d, const struct predictive *p,
                         double lambda)
@@ -215,11 +225,12 @@ static size_t fixed_cut(struct dynamic *d, const struct predictive *p,
     size_t n = d->spec.n, c = d->working;
 
     rule_sample(p, d->spec.seed, d->core.step, SAMPLES, d->sample_s);
+    double absent_s = d->working < n ? never_s(d) : 0;
     for (size_t i = 0; i < n; i++) {
         const struct worker *w = &d->worker[i];
-        double add = w->part == WORKER_BUSY  ? expected_lag(d, w)
-                     : w->part == WORKER_OUT ? 1e9
-                                             : 0;
+        double add = w->part == WORKER_BUSY     ? expected_lag(d, w)
+                     : w->part == WORKER_ABSENT ? absent_s
+                                                : 0;
         for (size_t s = 0; s < SAMPLES && add > 0; s++)
             d->sample_s[s * n + i] += add;
     }
@@ -432,9 +443,4 @@ bool dynamic_close(struct dynamic *d, double now_s, double *next_s)
 const struct dynamic_record *dynamic_record(const struct dynamic *d)
 {
     return &d->record;
-}
-
-double dynamic_median_s(const struct dynamic *d, size_t worker)
-{
-    return live_median_s(d->live, worker);
 }

@@ -116,13 +116,9 @@ struct dynamic_record {
 };
 const struct dynamic_record *dynamic_record(const struct dynamic *d);
 
-/* Predicted median duration of a worker in this step, seconds; NaN when nothing
- * is predicted.  For the progress display and the hard timeout. */
-double dynamic_median_s(const struct dynamic *d, size_t worker);
-
 /* State size in bytes, and saving and loading it (for checkpoints), between
  * dynamic_end and dynamic_begin only.  Errors: DSGD_E_FORMAT (saved by another
- * version or for another n, nodes or model). */
+ * version or for another n, nodes or model, or sums that cannot be). */
 size_t dynamic_state_bytes(const struct dynamic *d);
 void dynamic_state_save(const struct dynamic *d, void *out);
 enum dsgd_err dynamic_state_load(struct dynamic *d, const void *in,

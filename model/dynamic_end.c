@@ -38,7 +38,8 @@ void dynamic_predict_gain(struct dynamic *d)
 }
 
 /* The arrival of a worker, had it been waited for: known, estimated or
- * expected; NaN when nothing is known.  Of cut workers each gets another of the
+ * expected; NaN when nothing is known, or it is not one of those that the counts
+ * are of.  Of cut workers each gets another of the
  * quantiles in turn: with the median for all, waiting for more of them looks
  * cheaper than it is, and the guard leaves the model for it. */
 static double estimate_arrival(struct dynamic *d, size_t i, double log_s,
@@ -46,6 +47,8 @@ static double estimate_arrival(struct dynamic *d, size_t i, double log_s,
 {
     struct worker *w = &d->worker[i];
 
+    if (w->part == WORKER_ABSENT)
+        return NAN;
     if (w->part == WORKER_ARRIVED)
         return w->at_s;
     if (status == TIMING_EXACT || status == TIMING_PROGRESS)
@@ -285,30 +288,51 @@ void dynamic_state_save(const struct dynamic *d, void *out)
         timing_state_save(d->timing, at);
 }
 
+/* Of a saved state: the core, and n sums that may not be aligned. */
+static bool is_sane(const struct dynamic_core *c, size_t n,
+                    const char *order_sum_s)
+{
+    for (size_t i = 0; i < n; i++) {
+        double sum_s;
+        memcpy(&sum_s, order_sum_s + i * sizeof sum_s, sizeof sum_s);
+        if (!(sum_s >= 0) || isinf(sum_s))
+            return false;
+    }
+    return lambda_valid(&c->lambda) && lambda_valid(&c->foregone) &&
+           guard_carry_valid(&c->carry) &&
+           (isnan(c->lag_s) || (c->lag_s >= 0 && isfinite(c->lag_s)));
+}
+
 enum dsgd_err dynamic_state_load(struct dynamic *d, const void *in,
                                  size_t bytes, struct dsgd_error *err)
 {
     struct state_head head = state_head(d);
     const char *at = in;
-    size_t body = d->spec.n * (sizeof *d->worker + sizeof *d->order_sum_s);
+    size_t n = d->spec.n, workers = n * sizeof *d->worker;
+    size_t body = workers + n * sizeof *d->order_sum_s;
+    struct dynamic_core core;
 
     if (bytes != dynamic_state_bytes(d) || memcmp(in, &head, sizeof head) != 0)
         return error_set(err, DSGD_E_FORMAT,
                          "dynamic: the saved state of %zu bytes is not one of "
                          "%zu workers on %zu nodes and this model",
-                         bytes, d->spec.n, d->spec.n_nodes);
+                         bytes, n, d->spec.n_nodes);
     at += sizeof head;
+    memcpy(&core, at, sizeof core);
+    at += sizeof core;
+    if (!is_sane(&core, n, at + workers))
+        return error_set(err, DSGD_E_FORMAT,
+                         "dynamic: the saved state has sums of times or "
+                         "contributors that cannot be");
     if (d->timing) {
-        enum dsgd_err rc = timing_state_load(
-            d->timing, at + sizeof d->core + body, head.timing_bytes, err);
+        enum dsgd_err rc =
+            timing_state_load(d->timing, at + body, head.timing_bytes, err);
         if (rc != DSGD_OK)
             return rc;
     }
-    memcpy(&d->core, at, sizeof d->core);
-    at += sizeof d->core;
-    memcpy(d->worker, at, d->spec.n * sizeof *d->worker);
-    at += d->spec.n * sizeof *d->worker;
-    memcpy(d->order_sum_s, at, d->spec.n * sizeof *d->order_sum_s);
+    memcpy(&d->core, &core, sizeof core);
+    memcpy(d->worker, at, workers);
+    memcpy(d->order_sum_s, at + workers, n * sizeof *d->order_sum_s);
     live_set_state(d->live, &d->core.live);
     return DSGD_OK;
 }

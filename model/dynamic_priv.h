@@ -8,7 +8,8 @@
 #include "lambda.h"
 
 enum worker_part {
-    WORKER_OUT,     /* absent, left, or sits out */
+    WORKER_ABSENT,  /* not of this step */
+    WORKER_OUT,     /* left, or sits out */
     WORKER_RUNNING, /* since start_s */
     WORKER_BUSY,    /* with an older batch */
     WORKER_ARRIVED  /* at at_s */

@@ -25,10 +25,13 @@ struct fit_learner {
     /* Loss and gradient of batch number step, which depends on it and the seed
      * alone.
      *   done  in   of the training, 0..1
-     *   grad  out  [n] */
+     *   grad  out  [n]
+     * NaN as well when it failed, see there. */
     double (*loss)(void *self, uint64_t step, double done, float *grad);
     /* Loss on data that no batch has; the same data every time. */
     double (*validate)(void *self);
+    /* Why loss gave NaN; DSGD_OK: it is the loss.  NULL: it always is. */
+    enum dsgd_err (*failed)(void *self, struct dsgd_error *err);
     void (*free)(void *self);
 };
 

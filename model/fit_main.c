@@ -5,6 +5,7 @@
 
 #include "fit_job.h"
 #include "fit_options.h"
+#include "text.h"
 
 static volatile sig_atomic_t stop;
 
@@ -24,13 +25,11 @@ int main(int argc, char **argv)
 
     if (rc == DSGD_OK && opt.help) {
         fit_options_help(stdout);
-        return DSGD_OK;
-    }
-    if (rc == DSGD_OK && opt.version) {
+        rc = text_flush(&err);
+    } else if (rc == DSGD_OK && opt.version) {
         printf("dsgd-fit (slurm-dsgd) %s\n", PACKAGE_VERSION);
-        return DSGD_OK;
-    }
-    if (rc == DSGD_OK) {
+        rc = text_flush(&err);
+    } else if (rc == DSGD_OK) {
         /* Once: end with a checkpoint; again: end. */
         sigaction(SIGINT, &action, NULL);
         sigaction(SIGTERM, &action, NULL);

@@ -69,6 +69,12 @@ static enum dsgd_err update(struct run *r, struct dsgd_error *err)
     double loss = r->learner->loss(r->learner->self, s->step, at, r->grad);
     double rise =
         p->warmup > 0 ? fmin(1, ((double)s->step + 1) / p->warmup) : 1;
+    enum dsgd_err rc = DSGD_OK;
+
+    if (isnan(loss) && r->learner->failed)
+        rc = r->learner->failed(r->learner->self, err);
+    if (rc != DSGD_OK)
+        return rc;
     double norm = adam_step(&s->adam, s->params, r->grad,
                             rise * adam_cosine(p->lr, p->floor, 0, at, 1));
 

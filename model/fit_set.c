@@ -41,6 +41,8 @@ struct fit_set {
     /* Batches to train on, and single long windows to validate. */
     struct fit_batch *batch, *check_batch;
     struct set_train *train, *check_train;
+    enum dsgd_err rc; /* of the last synthetic traces, and why */
+    struct dsgd_error why;
 };
 
 static void free_set(void *self)
@@ -164,12 +166,22 @@ static double loss(void *self, uint64_t step, double done, float *grad)
     struct fit_window window[FIT_SET_BATCH];
 
     (void)done;
-    if (s->plan.synth && turn_ring(s, step, NULL) != DSGD_OK)
+    if (s->plan.synth)
+        s->rc = turn_ring(s, step, &s->why);
+    if (s->rc != DSGD_OK)
         return NAN;
     size_t count = choose(s, step, window);
     const struct set_batch *b =
         fit_batch_pack(s->batch, window, count, FIT_SET_WINDOW);
     return set_train_window(s->train, s->net, b, FIT_SET_BURN_IN, grad, NULL);
+}
+
+static enum dsgd_err failed(void *self, struct dsgd_error *err)
+{
+    const struct fit_set *s = self;
+
+    return s->rc == DSGD_OK ? DSGD_OK
+                            : error_set(err, s->rc, "%s", s->why.text);
 }
 
 static double window_loss(struct fit_set *s, const struct fit_trace *trace,
@@ -380,6 +392,7 @@ enum dsgd_err fit_set_create(struct timing_model *model,
                                     .params = s->net->w,
                                     .loss = loss,
                                     .validate = validate,
+                                    .failed = failed,
                                     .free = free_set};
     return DSGD_OK;
 }

@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "error.h"
 
@@ -215,6 +216,17 @@ enum { CARRY_STAY = 12, CARRY_SOON = 60, CARRY_PRIOR = 15 };
 void guard_carry_init(struct guard_carry *g)
 {
     *g = (struct guard_carry){.margin = .01};
+}
+
+/* A byte that is no bool may not be read as one. */
+bool guard_carry_valid(const struct guard_carry *g)
+{
+    unsigned char cautious;
+
+    memcpy(&cautious, &g->cautious, 1);
+    return cautious <= 1 && g->got >= 0 && g->got_s >= 0 && g->full >= 0 &&
+           g->full_s >= 0 && g->margin > 0 &&
+           isfinite(g->got + g->got_s + g->full + g->full_s + g->margin);
 }
 
 void guard_carry_score(struct guard_carry *g, double count, double time_s,

@@ -67,6 +67,9 @@ struct guard_carry {
 
 void guard_carry_init(struct guard_carry *g);
 
+/* Is this, read from a file, what guard_carry_score can leave behind? */
+bool guard_carry_valid(const struct guard_carry *g);
+
 /* A step: contributors and time of the policy as it would be without caution
  * (while cautious: as planned), and time of waiting for all n. */
 void guard_carry_score(struct guard_carry *g, double count, double time_s,

@@ -29,6 +29,12 @@ double lambda_get(const struct lambda *l)
     return l->time_s > 0 ? l->count / l->time_s : NAN;
 }
 
+bool lambda_valid(const struct lambda *l)
+{
+    return l->keep >= 0 && l->keep < 1 && l->count >= 0 && l->time_s >= 0 &&
+           isfinite(l->count) && isfinite(l->time_s);
+}
+
 double lambda_best_static(size_t n, const double *order_s, double overhead_s)
 {
     double best = NAN;

@@ -7,6 +7,7 @@
 #ifndef DSGD_LAMBDA_H
 #define DSGD_LAMBDA_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct lambda {
@@ -28,6 +29,9 @@ void lambda_add(struct lambda *l, double c, double time_s);
 
 /* Contributors a second; NaN before anything is known. */
 double lambda_get(const struct lambda *l);
+
+/* Is this, read from a file, what the calls above can leave behind? */
+bool lambda_valid(const struct lambda *l);
 
 /* Throughput of the best static cutoff in hindsight.
  *   order_s  [n] in  mean over the rows of the c-th arrival, ascending

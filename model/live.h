@@ -84,13 +84,6 @@ double live_expected(const struct live *l);
  * late, as seen at the last one; NaN. */
 double live_all_s(const struct live *l);
 
-/* Arrived so far; still waited for. */
-size_t live_arrived(const struct live *l);
-size_t live_waiting(const struct live *l);
-
-/* A worker's predicted median duration in this step, seconds; NaN. */
-double live_median_s(const struct live *l, size_t worker);
-
 /* The state that outlives steps: the running close, seconds (NaN before the
  * first), and the ends of the last grid, from which those of the next are
  * sought. */

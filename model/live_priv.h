@@ -15,6 +15,13 @@ void live_plan_grid(struct live *l, const struct predictive *p,
  * prototype did. */
 void live_set_counts(struct live *l, size_t counts);
 
+/* Arrived so far; still waited for. */
+size_t live_arrived(const struct live *l);
+size_t live_waiting(const struct live *l);
+
+/* A worker's predicted median duration in this step, seconds; NaN. */
+double live_median_s(const struct live *l, size_t worker);
+
 const struct live_table *live_table(const struct live *l);
 
 #endif

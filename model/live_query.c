@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "live_body.h"
+#include "live_priv.h"
 
 enum { LANES = LIVE_LANES, WIDE = LIVE_WIDE };
 

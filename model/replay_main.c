@@ -8,6 +8,7 @@
 #include "replay_options.h"
 #include "replay_print.h"
 #include "scenario.h"
+#include "text.h"
 
 #define DEFAULT_MODEL DSGD_DATADIR "/default.safetensors"
 
@@ -212,13 +213,15 @@ int main(int argc, char **argv)
 
     if (rc == DSGD_OK && r.opt.help) {
         replay_options_help(stdout);
+        rc = text_flush(&err);
     } else if (rc == DSGD_OK && r.opt.version) {
         printf("dsgd-replay (slurm-dsgd) %s\n", PACKAGE_VERSION);
+        rc = text_flush(&err);
     } else if (rc == DSGD_OK) {
         rc = run(&r, &err);
     }
     if (rc != DSGD_OK)
-        fprintf(stderr, "dsgd-replay: error: %s\n", err.text);
+        fprintf(stderr, "dsgd-replay: %s\n", err.text);
     for (size_t i = 0; i < r.count; i++)
         trace_free(r.trace[i]);
     free(r.trace);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "error.h"
+#include "option_refused.h"
 
 enum {
     OPT_POLICIES = 256,
@@ -271,18 +272,6 @@ static enum dsgd_err take_value(int c, const char *value,
     }
 }
 
-/* getopt_long leaves the option's own letter for a long one with a value that it
- * does not take. */
-static enum dsgd_err unknown(const char *word, struct dsgd_error *err)
-{
-    if (strncmp(word, "--", 2) == 0 && optopt)
-        return error_set(err, DSGD_E_USAGE, "%.*s takes no value",
-                         (int)strcspn(word, "="), word);
-    return error_set(err, DSGD_E_USAGE,
-                     "%.60s: no such option, or short for several; see --help",
-                     word);
-}
-
 static enum dsgd_err take(int c, char **argv, struct replay_options *opt,
                           struct dsgd_error *err)
 {
@@ -313,7 +302,7 @@ static enum dsgd_err take(int c, char **argv, struct replay_options *opt,
                          "%.60s: the value is missing; see --help",
                          argv[optind - 1]);
     case '?':
-        return unknown(argv[optind - 1], err);
+        return option_refused(argv[optind - 1], optopt, long_options, err);
     default:
         return take_value(c, optarg, opt, err);
     }

@@ -2,6 +2,8 @@
 #include <errno.h>
 #include <math.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "error.h"
 #include "replay_print.h"
@@ -110,6 +112,15 @@ static void put_chart(FILE *out, const struct score *score, size_t count)
     fputs("</svg>\n", out);
 }
 
+/* After an error; a device or a pipe stays. */
+static void remove_cut(const char *path)
+{
+    struct stat st;
+
+    if (stat(path, &st) == 0 && S_ISREG(st.st_mode))
+        unlink(path);
+}
+
 enum dsgd_err replay_plot(const char *path, const struct score *score,
                           size_t count, struct dsgd_error *err)
 {
@@ -119,9 +130,10 @@ enum dsgd_err replay_plot(const char *path, const struct score *score,
         return error_set(err, DSGD_E_IO, "--plot: %.200s: %s", path,
                          strerror(errno));
     put_chart(out, score, count);
-    int failed = ferror(out);
-    if (fclose(out) != 0 || failed)
-        return error_set(err, DSGD_E_IO, "--plot: %.200s: %s", path,
-                         strerror(errno));
-    return DSGD_OK;
+    bool failed = ferror(out);
+    if (fclose(out) == 0 && !failed)
+        return DSGD_OK;
+    error_set(err, DSGD_E_IO, "--plot: %.200s: %s", path, strerror(errno));
+    remove_cut(path);
+    return DSGD_E_IO;
 }

@@ -22,6 +22,9 @@ enum {
 #define MARGIN 2.
 #define PACE   (1 / 64.)
 
+/* No duration is predicted shorter: speeds stay finite. */
+#define LEAST_S 1e-100
+
 /* The plan's accuracy, relative, and how often the idle look again. */
 #define ACCURACY 1e-3
 #define WAKE     .01
@@ -129,7 +132,8 @@ static double as_normal(double left)
     return normal_quantile(fmin(fmax(1 - left, least), 1 - least));
 }
 
-/* A log duration before the first of the points, near the usual duration. */
+/* A log duration before the first of the points, near the usual duration unless
+ * the first component of the predictive is far from those that count. */
 static double find_start(const struct shares *s, size_t j, double *left)
 {
     const double first = 1 - 1 / (2. * POINTS), wide = .1;
@@ -140,7 +144,10 @@ static double find_start(const struct shares *s, size_t j, double *left)
         at -= 2 * wide;
         *left = survival(s, j, at);
     }
-    while ((next = survival(s, j, at + wide)) > first) {
+    for (int i = 0; i < 640; i++) {
+        next = survival(s, j, at + wide);
+        if (!(next > first))
+            break;
         at += wide;
         *left = next;
     }
@@ -180,8 +187,10 @@ static void find_points(struct shares *s, size_t j)
     }
     for (; i < POINTS; i++)
         out[i] = exp(at);
-    for (i = 0; i < POINTS; i++)
+    for (i = 0; i < POINTS; i++) {
+        out[i] = fmax(out[i], LEAST_S);
         speed[i + 1] = speed[i] + 1 / out[i];
+    }
 }
 
 void shares_batch(struct shares *s, size_t units)
@@ -412,7 +421,7 @@ static size_t wanted(const struct shares *s, size_t j)
     }
     if (s->spec.most)
         most = fmin(most, (double)s->spec.most);
-    return (size_t)fmax(fmin(share, most), 0);
+    return (size_t)fmax(fmin(fmin(share, most), (double)s->nominal), 0);
 }
 
 static size_t planned_claim(struct shares *s, size_t j)

@@ -1,7 +1,11 @@
 #include "text.h"
 
+#include <errno.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
+
+#include "error.h"
 
 size_t text_character(const char *text)
 {
@@ -54,4 +58,11 @@ void text_make_printable(char *text)
             *text = '?';
         text += length ? length : 1;
     }
+}
+
+enum dsgd_err text_flush(struct dsgd_error *err)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return DSGD_OK;
+    return error_set(err, DSGD_E_IO, "standard output: %s", strerror(errno));
 }

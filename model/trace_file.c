@@ -118,6 +118,15 @@ static enum dsgd_err load(const char *path, bool must, struct trace_text *text,
     return failed ? DSGD_E_IO : DSGD_OK;
 }
 
+/* A record is an SQLite database. */
+static bool is_record(const struct trace_text *text)
+{
+    static const char magic[16] = "SQLite format 3";
+
+    return text->size >= sizeof magic &&
+           memcmp(text->data, magic, sizeof magic) == 0;
+}
+
 enum dsgd_err trace_read(const char *path, const char *const *feature,
                          size_t features, struct trace **out,
                          struct dsgd_error *warning, struct dsgd_error *err)
@@ -130,6 +139,11 @@ enum dsgd_err trace_read(const char *path, const char *const *feature,
                            : error_set(err, DSGD_E_NOMEM, "trace: no memory");
 
     *out = NULL;
+    if (rc == DSGD_OK && is_record(&csv))
+        rc = error_set(err, DSGD_E_FORMAT,
+                       "%.200s: is a record, not a trace in CSV; dsgd-fit and "
+                       "dsgd-report take records",
+                       path);
     if (rc == DSGD_OK)
         rc = load(nodes_path, false, &nodes, err);
     if (rc == DSGD_OK)

@@ -83,7 +83,7 @@ static enum dsgd_err resume(struct coordinator *c,
 
     if (rc != DSGD_OK)
         return rc;
-    if (from->timing_bytes && c->dyn &&
+    if (from->timing_bytes && (c->dyn || c->sizes) &&
         dyn_state_load(c, from->timing, from->timing_bytes, &why) != DSGD_OK) {
         error_set(&line, DSGD_OK, "the timing model begins anew: %.400s",
                   why.text);

@@ -274,12 +274,17 @@ bool sizes_late(struct coordinator *c, uint32_t w, uint64_t samples,
                 uint64_t waits, double *late_s)
 {
     struct sizes *z = c->sizes;
+
+    *late_s = 0;
+    if (!z || !z->part)
+        return false;
     uint32_t i = c->loads->index[w];
     double rest = samples > waits ? (double)(samples - waits) : 0;
     double rate = shares_rate(z->shares, i) * (double)z->part;
+    double others_s = rest > 0 ? rest / rate : 0; /* nobody else: never */
 
     *late_s = shares_left_s(z->shares, i, c->now_s - c->step_s);
-    return !(rest / rate >= *late_s);
+    return !(others_s >= *late_s);
 }
 
 bool sizes_overdue(struct coordinator *c)
@@ -375,6 +380,11 @@ enum dsgd_err sizes_state_load(struct coordinator *c, const void *in,
                          "work of %u workers and this model",
                          bytes, c->n_workers);
     memcpy(&core, in, sizeof core);
+    if (!lambda_valid(&core.lambda))
+        return error_set(err, DSGD_E_FORMAT,
+                         "the saved state of shared work has a throughput of "
+                         "%g samples in %g s",
+                         core.lambda.count, core.lambda.time_s);
     enum dsgd_err rc = timing_state_load(
         z->timing, (const char *)in + sizeof core, bytes - sizeof core, err);
     if (rc == DSGD_OK)

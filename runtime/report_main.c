@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "error.h"
+#include "option_refused.h"
 #include "record_owner.h"
 #include "report.h"
 #include "report_fields.h"
@@ -21,6 +22,7 @@
 #include "report_table.h"
 #include "report_text.h"
 #include "report_time.h"
+#include "text.h"
 
 struct options {
     const char *jobs, *record_dir, *user, *format;
@@ -35,7 +37,7 @@ struct options {
 
 enum { OPT_BY = 256, OPT_DELIMITER, OPT_JSON, OPT_RECORD_DIR, OPT_VERSION };
 
-static const char short_options[] = "j:o:pPneS:E:Xu:h";
+static const char short_options[] = ":j:o:pPneS:E:Xu:h";
 static const struct option long_options[] = {
     {"jobs", required_argument, NULL, 'j'},
     {"by", required_argument, NULL, OPT_BY},
@@ -82,8 +84,16 @@ static int fail(enum dsgd_err rc, const struct dsgd_error *err)
     char text[2 * sizeof err->text];
 
     report_escape(err->text, "", text, sizeof text);
-    fprintf(stderr, "dsgd-report: error: %s\n", text);
+    fprintf(stderr, "dsgd-report: %s\n", text);
     return (int)rc;
+}
+
+static int said(void)
+{
+    struct dsgd_error err;
+    enum dsgd_err rc = text_flush(&err);
+
+    return rc == DSGD_OK ? 0 : fail(rc, &err);
 }
 
 static void print_fields(void)
@@ -190,21 +200,27 @@ static int parse_options(struct options *o, int argc, char **argv)
     enum dsgd_err rc = DSGD_OK;
     int c;
 
+    opterr = 0;
     while ((c = getopt_long(argc, argv, short_options, long_options, NULL)) !=
            -1) {
         switch (c) {
         case 'h':
             fputs(help, stdout);
-            return 0;
+            return said();
         case 'e':
             print_fields();
-            return 0;
+            return said();
         case OPT_VERSION:
             printf("dsgd-report %s\n", PACKAGE_VERSION);
-            return 0;
+            return said();
+        case ':':
+            rc = error_set(&err, DSGD_E_USAGE,
+                           "%.60s: the value is missing; see --help",
+                           argv[optind - 1]);
+            return fail(rc, &err);
         case '?':
-            fprintf(stderr, "Try dsgd-report --help\n");
-            return DSGD_E_USAGE;
+            rc = option_refused(argv[optind - 1], optopt, long_options, &err);
+            return fail(rc, &err);
         default:
             rc = set_option(o, c, &err);
             if (rc != DSGD_OK)
@@ -339,7 +355,7 @@ static int report_paths(const struct options *o,
     }
     if (o->json)
         report_json_end(stdout);
-    else if (first && !o->no_header)
+    else if (first && !o->no_header && rc == 0)
         report_header(stdout, &o->style, o->columns[o->level],
                       o->n_columns[o->level]);
     return rc;
@@ -369,18 +385,34 @@ static enum dsgd_err find(const struct options *o, struct report_paths *paths,
     return rc;
 }
 
+/* The records that are named.  The first that is missing is said before
+ * anything is printed, and nothing is. */
+static enum dsgd_err take_named(int n, char **name, struct report_paths *paths,
+                                struct dsgd_error *err)
+{
+    enum dsgd_err rc = DSGD_OK;
+
+    for (int i = 0; rc == DSGD_OK && i < n; i++) {
+        if (access(name[i], F_OK) != 0)
+            rc = error_set(err, DSGD_E_IO, "%.200s: %s", name[i],
+                           strerror(errno));
+        else
+            rc = report_paths_add(paths, name[i], err);
+    }
+    return rc;
+}
+
 int main(int argc, char **argv)
 {
     struct options o = {.style.delimiter = "|"};
     struct report_paths paths = {NULL, 0};
     struct dsgd_error err;
-    enum dsgd_err rc = DSGD_OK;
+    enum dsgd_err rc;
 
     int code = parse_options(&o, argc, argv);
     if (code >= 0)
         return code;
-    for (int i = optind; rc == DSGD_OK && i < argc; i++)
-        rc = report_paths_add(&paths, argv[i], &err);
+    rc = take_named(argc - optind, argv + optind, &paths, &err);
     if (rc == DSGD_OK && optind == argc) {
         if (!o.has_from && !o.jobs) {
             o.has_from = true;
@@ -392,9 +424,6 @@ int main(int argc, char **argv)
     }
     code = rc == DSGD_OK ? report_paths(&o, &paths) : fail(rc, &err);
     report_paths_free(&paths);
-    if (fflush(stdout) != 0 || ferror(stdout)) {
-        error_set(&err, DSGD_E_IO, "standard output: %s", strerror(errno));
-        return fail(DSGD_E_IO, &err);
-    }
-    return code;
+    int flushed = said();
+    return flushed ? flushed : code;
 }

@@ -33,6 +33,16 @@ static void format_elapsed(double s, char *out, size_t size)
                  t % 60);
 }
 
+/* Milliseconds, and below 10 ms three digits that count, to a microsecond. */
+static int decimals(double seconds)
+{
+    double size = fabs(seconds);
+
+    if (!(size > 0 && size < .01))
+        return 3;
+    return size < 1e-3 ? 6 : 2 - (int)floor(log10(size));
+}
+
 void report_format(const struct report_value *v, const char *also, char *out,
                    size_t size)
 {
@@ -53,7 +63,7 @@ void report_format(const struct report_value *v, const char *also, char *out,
         if (v->raw)
             snprintf(out, size, "%.0f", v->number * 1e6);
         else
-            snprintf(out, size, "%.3f", v->number);
+            snprintf(out, size, "%.*f", decimals(v->number), v->number);
         break;
     case REPORT_NUMBER:
         snprintf(out, size, "%.*f", v->digits, v->number);

@@ -5,6 +5,7 @@
 #include "dsgd_names.h"
 #include "run_node.h"
 #include "run_team.h"
+#include "text.h"
 
 static void complain(const struct dsgd_error *err)
 {
@@ -22,6 +23,15 @@ static bool is_first(void)
     return !rank || atoi(rank) == 0;
 }
 
+static int said(struct dsgd_error *err)
+{
+    enum dsgd_err rc = text_flush(err);
+
+    if (rc != DSGD_OK)
+        complain(err);
+    return (int)rc;
+}
+
 int main(int argc, char **argv)
 {
     struct run_options opt;
@@ -32,12 +42,12 @@ int main(int argc, char **argv)
     if (rc == DSGD_OK && opt.help) {
         if (speaks)
             run_options_help(stdout);
-        return DSGD_OK;
+        return said(&err);
     }
     if (rc == DSGD_OK && opt.version) {
         if (speaks)
             printf("dsgd-run (slurm-dsgd) %s\n", PACKAGE_VERSION);
-        return DSGD_OK;
+        return said(&err);
     }
     unsetenv(DSGD_RUN_FD); /* of another dsgd-run, which started this one */
     run_team_signals();

@@ -9,6 +9,7 @@
 #include "dsgd_mpi.h"
 #include "dsgd_names.h"
 #include "error.h"
+#include "text.h"
 #include "train_agree.h"
 #include "train_blas.h"
 #include "train_loop.h"
@@ -204,7 +205,10 @@ int main(int argc, char **argv)
             train_options_help(stdout);
         else if (is_speaker())
             printf("dsgd-train (slurm-dsgd) %s\n", PACKAGE_VERSION);
-        return DSGD_OK;
+        rc = text_flush(&err);
+        if (rc != DSGD_OK)
+            complain(&err);
+        return rc;
     }
     if (rc == DSGD_OK)
         rc = dsgd_mpi_init(&argc, &argv, &err);

@@ -453,6 +453,22 @@ static void left_alone(void)
     dsgd_close(d);
 }
 
+/* Shared work asks for the model's state too, and says so when it is not one of
+ * shared work. */
+static void model_of_shared(struct dsgd_options opt)
+{
+    struct dsgd_error err = {""};
+    struct dsgd *d;
+
+    opt.work = DSGD_WORK_SHARED;
+    opt.parts = 2;
+    ok(dsgd_open(&opt, &d, &err) == DSGD_OK, "with shared work %s", err.text);
+    is_int(n_warnings, 1, "a warning");
+    has_str(last_warning, "the timing model begins anew", "of another state");
+    dsgd_close(d);
+    n_warnings = 0;
+}
+
 /* The timing model's state goes along. */
 static void model(void)
 {
@@ -466,6 +482,7 @@ static void model(void)
     snprintf(opt.cutoff, sizeof opt.cutoff, "dynamic");
     is_int(run(&opt, &state, &first, 20, ask_end), DSGD_E_PREEMPTED,
            "dynamic: ended early");
+    model_of_shared(opt);
     is_int(run(&opt, &state, &first, 40, ask), DSGD_OK, "goes on");
     is_int(n_warnings, 0, "with the model's state");
     opt.epochs = 3;

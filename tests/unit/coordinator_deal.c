@@ -1,7 +1,10 @@
 /* What the coordinator says to nodes in a step of shared work, message by
  * message: a worker that waits and then dies or leaves is not waited for. */
+#include "coordinator_loads.h"
 #include "coordinator_parts_priv.h"
+#include "coordinator_shares.h"
 #include "launch.h"
+#include "model_data.h"
 #include "segment.h"
 #include "tap.h"
 
@@ -161,9 +164,53 @@ static void bounds(void)
     ok(isnan(deal_at_least_s(&c, 3)), "not begun");
 }
 
+/* A saved throughput that cannot be one is refused, and what was there stays. */
+static void saved_throughput(void)
+{
+    static const double wrong[] = {NAN, -1, INFINITY};
+    uint32_t worker[] = {0, 1};
+    struct peer peer = {.n_local = 2, .worker = worker};
+    struct deal d = {.part = PART};
+    struct coordinator c = {.deal = &d,
+                            .peer = &peer,
+                            .n_workers = 2,
+                            .n_nodes = 1,
+                            .opt.batch = 4 * PART,
+                            .opt.parts = 4};
+    struct cutoff_spec cutoff = {.mode = CUTOFF_DYNAMIC};
+    struct coordinator_config config = {.cutoff = &cutoff,
+                                        .model = data_default_model()};
+    struct dsgd_error err = {""};
+
+    if (!config.model || sizes_create(&c, &config, &err) != DSGD_OK) {
+        ok(false, "sizes: %s", err.text);
+        return;
+    }
+    size_t bytes = sizes_state_bytes(&c), refused = 0;
+    char *good = malloc(bytes), *bad = malloc(bytes);
+    sizes_state_save(&c, good);
+    is_int(sizes_state_load(&c, good, bytes, &err), DSGD_OK, "its own state");
+    for (size_t i = 0; i < 9; i++) {
+        size_t at = sizeof(uint64_t) + i / 3 * sizeof(double);
+        memcpy(bad, good, bytes);
+        memcpy(bad + at, &wrong[i % 3], sizeof(double));
+        refused += sizes_state_load(&c, bad, bytes, &err) == DSGD_E_FORMAT;
+    }
+    is_int((long long)refused, 9, "no throughput: refused");
+    has_str(err.text, "throughput", "says so");
+    sizes_state_save(&c, bad);
+    ok(memcmp(good, bad, bytes) == 0, "what was there stays");
+    free(good);
+    free(bad);
+    sizes_free(&c);
+    loads_free(&c);
+    timing_model_free((struct timing_model *)config.model);
+}
+
 int main(void)
 {
     bounds();
+    saved_throughput();
     ok(!asked(SEG_EVENT_READY), "a node with one who waits keeps its tokens");
     ok(asked(SEG_EVENT_DIED), "it is asked for them when that one has died");
     ok(asked(SEG_EVENT_LEAVE), "or left");

@@ -2,6 +2,7 @@
  * cluster. */
 #include "count_alloc.h"
 #include "dynamic_priv.h"
+#include "live_priv.h"
 #include "predictive_make.h"
 #include "rng.h"
 #include "sort.h"
@@ -225,7 +226,7 @@ static void warm_up(void)
     const struct dynamic_record *r = dynamic_record(d);
     ok(r->step == 49 && r->lambda > 20 && r->lambda < 48,
        "step %u, %.1f contributors a second", (unsigned)r->step, r->lambda);
-    near(dynamic_median_s(d, 0), exp(made.mu[0]), .05, "a worker's median");
+    near(live_median_s(d->live, 0), exp(made.mu[0]), .05, "a worker's median");
     dynamic_free(d);
 }
 
@@ -457,6 +458,76 @@ static void state(void)
     dynamic_free(b);
 }
 
+/* What a damaged state holds is refused, and what was there goes on. */
+static void damaged(void)
+{
+    struct dynamic *d = create(LIVE_BUSY, RULE_LIVE, true, false);
+    struct cluster c = {.count = 0};
+    size_t bytes = dynamic_state_bytes(d), refused = 0;
+    size_t core = bytes - sizeof(struct dynamic_core) -
+                  N * (sizeof *d->worker + sizeof(double)) -
+                  timing_state_bytes(d->timing);
+    const struct {
+        size_t at;
+        double value;
+    } bad[] = {
+        {core + offsetof(struct dynamic_core, lambda.count), NAN},
+        {core + offsetof(struct dynamic_core, foregone.time_s), INFINITY},
+        {core + offsetof(struct dynamic_core, carry.full_s), -1},
+        {core + offsetof(struct dynamic_core, lag_s), INFINITY},
+        {bytes - timing_state_bytes(d->timing) - sizeof(double), NAN},
+    };
+    char *good = malloc(bytes), *saved = malloc(bytes);
+    struct dsgd_error err;
+
+    rng_seed(&c.rng, 9, 0);
+    for (int t = 0; t < 25; t++)
+        step(d, &c, LIVE_BUSY);
+    dynamic_state_save(d, good);
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        memcpy(saved, good, bytes);
+        memcpy(saved + bad[i].at, &bad[i].value, sizeof(double));
+        refused += dynamic_state_load(d, saved, bytes, &err) == DSGD_E_FORMAT;
+    }
+    is_int((long long)refused, 5, "sums that cannot be");
+    memcpy(saved, good, bytes);
+    saved[core + offsetof(struct dynamic_core, carry.cautious)] = 7;
+    is_int(dynamic_state_load(d, saved, bytes, &err), DSGD_E_FORMAT,
+           "neither true nor false");
+    dynamic_state_save(d, saved);
+    ok(memcmp(good, saved, bytes) == 0, "what was there stays");
+    free(good);
+    free(saved);
+    dynamic_free(d);
+}
+
+/* Whatever the unit of time, an absent worker comes after all others. */
+static void units(void)
+{
+    struct dynamic *d = create(LIVE_FRESH, RULE_RATIO, false, false);
+    uint8_t part[N], status[N];
+    float log_s[N] = {0};
+    size_t cut[2];
+
+    memset(status, TIMING_NONE, sizeof status);
+    memset(part, DYNAMIC_READY, sizeof part);
+    dynamic_begin(d, part, NULL, 0);
+    dynamic_end(d, 1, log_s, status);
+    memset(part, DYNAMIC_ABSENT, N / 2);
+    for (int i = 0; i < 2; i++) {
+        for (size_t k = 0; i && k < (size_t)N * PRED_K; k++)
+            made.mu[k] += 28;
+        d->core.step = 1;
+        dynamic_begin(d, part, NULL, 0);
+        cut[i] = d->model_cut;
+        for (size_t k = 0; i && k < (size_t)N * PRED_K; k++)
+            made.mu[k] -= 28;
+        dynamic_end(d, 1, log_s, status);
+    }
+    is_int((long long)cut[1], (long long)cut[0], "the same cutoff in any unit");
+    dynamic_free(d);
+}
+
 static void hostile(void)
 {
     struct dynamic_spec spec;
@@ -498,6 +569,36 @@ static void hostile(void)
     ok(dynamic_close(d, .5, &next_s), "all have left: close");
     dynamic_end(d, .5, log_s, status);
     is_int((long long)dynamic_record(d)->contributors, 0, "with nobody");
+    dynamic_free(d);
+}
+
+/* Workers that are lost were the fast ones: to wait for all who are left takes
+ * what these take. */
+static void lost(void)
+{
+    struct dynamic *d = create(LIVE_FRESH, RULE_LIVE, true, false);
+    uint8_t part[N], status[N];
+    float log_s[N];
+    double next_s;
+
+    for (int t = 0; t < 20; t++) {
+        for (size_t j = 0; j < N; j++) {
+            bool gone = t >= 12 && j < N / 2;
+            part[j] = gone ? DYNAMIC_ABSENT : DYNAMIC_READY;
+            status[j] = gone ? TIMING_NONE : TIMING_EXACT;
+            log_s[j] = j < N / 2 ? 0 : (float)log(2);
+        }
+        dynamic_begin(d, part, NULL, .02);
+        for (size_t j = 0; j < N; j++) {
+            if (part[j] == DYNAMIC_READY)
+                dynamic_arrive(d, j, j < N / 2 ? 1 : 2, j < N / 2 ? 1 : 2);
+        }
+        dynamic_close(d, 2, &next_s);
+        dynamic_end(d, 2, log_s, status);
+    }
+    is_int((long long)d->working, N / 2, "half are lost");
+    near(d->sorted_s[d->working - 1], 2, 1e-6, "all others are in at 2 s");
+    near(d->sorted_s[0], 2, 1e-6, "and none of them sooner");
     dynamic_free(d);
 }
 
@@ -585,7 +686,10 @@ int main(void)
     dry();
     sit_out();
     state();
+    damaged();
+    units();
     hostile();
+    lost();
     alone();
     sorting();
     made_free(&made);

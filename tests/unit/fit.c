@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "dmm.h"
+#include "error.h"
 #include "fit_checkpoint.h"
 #include "fit_dmm.h"
 #include "fit_options.h"
@@ -162,6 +163,41 @@ static void small_fit(const char *kind, make_fn *make, uint64_t steps,
     free(b);
     free(c);
     free(d);
+}
+
+static double no_loss(void *self, uint64_t step, double at, float *grad)
+{
+    (void)self;
+    (void)step;
+    (void)at;
+    (void)grad;
+    return NAN;
+}
+
+static enum dsgd_err no_memory(void *self, struct dsgd_error *err)
+{
+    (void)self;
+    return error_set(err, DSGD_E_NOMEM, "no memory for a trace");
+}
+
+/* A batch that can't be made is not a loss that is not finite. */
+static void failing(void)
+{
+    struct watch w;
+    struct fit_plan p = plan(&w, 20, 5);
+    struct subject s;
+    struct fit_result result;
+    struct dsgd_error err = {""};
+
+    set_subject(&s, 1);
+    is_int(s.learner.failed(s.learner.self, &err), DSGD_OK, "nothing failed");
+    s.learner.loss = no_loss;
+    s.learner.failed = no_memory;
+    is_int(fit_run(&s.learner, &p, &result, &err), DSGD_E_NOMEM,
+           "a batch fails");
+    is_str(err.text, "no memory for a trace", "with its own error");
+    unlink(checkpoint);
+    drop(&s);
 }
 
 static void checkpoints(void)
@@ -387,6 +423,7 @@ int main(void)
     snprintf(checkpoint, sizeof checkpoint, "%s/x.checkpoint", dir);
     small_fit("dmm", dmm_subject, 60, .1);
     small_fit("set", set_subject, 20, .02);
+    failing();
     checkpoints();
     wild_counts();
     resumed_at_the_end();

@@ -25,6 +25,14 @@ for program in dsgd-fit dsgd-run dsgd-train; do
         "$("$builddir/$program" --help | sed -n 's/^ *--\([a-z-]*\).*/\1/p')" \
         "$(items $program.1 Fl | grep -o 'Fl -[a-z-]*' | sed 's/Fl -//')"
 done
+for program in dsgd-fit dsgd-replay dsgd-report dsgd-run dsgd-train; do
+    for option in --help --version; do
+        is "$program $option to a full disk" \
+            "$("$builddir/$program" $option 2>&1 >/dev/full; echo $?)" \
+            "$program: standard output: No space left on device
+5"
+    done
+done
 same "dsgd.conf(5) has all settings" \
     "$(sed -n 's/^    {"\([A-Z][A-Za-z]*\)", .*/\1/p' "$srcdir/runtime/options.c")" \
     "$(items dsgd.conf.5 Cm | grep -o '[A-Z][A-Za-z]*' | grep -vE '^(It|Cm)$')"

@@ -34,7 +34,7 @@ fails() {
     "$replay" "$@" >"$dir/out" 2>"$dir/err"
     got=$?
     is "exit code $code: $text" \
-        "$got $(grep -cF -- "dsgd-replay: error: $text" "$dir/err") $(wc -l <"$dir/err")" \
+        "$got $(grep -cF -- "dsgd-replay: $text" "$dir/err") $(wc -l <"$dir/err")" \
         "$code 1 1"
 }
 
@@ -167,6 +167,23 @@ fails 5 "$dir/none.csv: No such file" "$dir/none.csv"
 fails 5 "$dir/no/x.csv: No such file" --synth iid --write "$dir/no/x.csv"
 fails 5 "--plot: $dir/no/x.svg: No such file" --policies full --plot "$dir/no/x.svg" \
     "$traces/pai-job1.csv"
+# No room: SIGXFSZ is ignored, as a write must fail instead.
+full_plot() (
+    trap '' XFSZ
+    ulimit -f 0
+    "$replay" --policies full --plot "$1" "$traces/pai-job1.csv" 2>&1 >/dev/null |
+        cat
+)
+like "a plot that has no room" "$(full_plot "$dir/cut.svg")" \
+    '^dsgd-replay: --plot: .*/cut.svg: File too large$'
+ok "is not left behind" test ! -e "$dir/cut.svg"
+ln -s /dev/full "$dir/full"
+fails 5 "--plot: $dir/full: No space left" --policies full --plot "$dir/full" \
+    "$traces/pai-job1.csv"
+ok "but no device is removed" test -e "$dir/full"
+printf 'SQLite format 3\0 and more' >"$dir/run.dsgd"
+fails 6 "$dir/run.dsgd: is a record, not a trace in CSV; dsgd-fit and dsgd-report" \
+    "$dir/run.dsgd"
 printf '1,2\n3,\n' >"$dir/bad.csv"
 fails 6 "$dir/bad.csv:2:2: \"\" is missing" "$dir/bad.csv"
 ok "a model of one cluster" "${DSGD_BUILDDIR:?}/dsgd-fit" --kind dmm --steps 1 \

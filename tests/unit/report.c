@@ -5,6 +5,7 @@
 
 #include "record_sim.h"
 #include "report_find.h"
+#include "report_table.h"
 #include "report_text.h"
 #include "report_time.h"
 #include "report_wait.h"
@@ -74,6 +75,25 @@ static void test_text(void)
     is_int((long long)report_length("é€😀x"), 4, "length in characters");
     strcpy(out, "é€😀x");
     is_str(report_nth(out, 2), "😀x", "the third character");
+}
+
+static void test_seconds(void)
+{
+    static const struct {
+        double s;
+        const char *text;
+    } want[] = {{0, "0.000"},       {12.3456, "12.346"},
+                {.012345, "0.012"}, {.0098765, "0.00988"},
+                {.001, "0.00100"},  {.00012345, "0.000123"},
+                {2e-7, "0.000000"}, {-.0042, "-0.00420"}};
+    char out[32];
+
+    for (size_t i = 0; i < sizeof want / sizeof want[0]; i++) {
+        struct report_value v = {
+            .known = true, .kind = REPORT_SECONDS, .number = want[i].s};
+        report_format(&v, "", out, sizeof out);
+        is_str(out, want[i].text, "seconds");
+    }
 }
 
 static void test_job(void)
@@ -293,6 +313,7 @@ int main(void)
     test_wait();
     test_wait_adds_up();
     test_text();
+    test_seconds();
     test_job();
     test_time();
     test_figures();

@@ -44,7 +44,7 @@ fails() {
     (cd "$dir/cwd" && "$report" "$@") >"$dir/out" 2>"$dir/err"
     code=$?
     [ $code -eq "$want" ] && [ "$(wc -l <"$dir/err")" -eq 1 ] &&
-        grep -qF -- "$text" "$dir/err" && grep -q '^dsgd-report: error: ' "$dir/err"
+        grep -qF -- "$text" "$dir/err" && grep -q '^dsgd-report: ' "$dir/err"
     status=$?
     ok $status "exit code $want: $text"
     [ $status -eq 0 ] || sed "s/^/# $code /" "$dir/err"
@@ -130,6 +130,14 @@ fails 2 '"tomorrow-ish" is not a time' -S tomorrow-ish
 fails 2 '--delimiter: is empty' --delimiter= -j 100
 fails 5 "/nowhere: No such file" --record-dir /nowhere -j 100
 fails 5 "absent.dsgd: No such file" absent.dsgd
+fails 5 "absent.dsgd: No such file" "$records/alice/100.0.0.dsgd" absent.dsgd
+[ ! -s "$dir/out" ]
+ok $? "and nothing is printed before"
+fails 2 '--json takes no value' --json=3
+fails 2 '--nox: no such option' --nox
+fails 2 '--j: no such option, or short for several' --al --j
+fails 2 '-Z: no such option' -j 100 -nZP
+fails 2 '-j: the value is missing' -j
 head -c 5000 "$records/alice/100.0.0.dsgd" >"$dir/cut.dsgd"
 fails 6 "cut.dsgd: damaged record: " "$dir/cut.dsgd"
 echo garbage >"$dir/garbage.dsgd"

@@ -2,6 +2,8 @@
 #include "count_alloc.h"
 #include "shares.h"
 
+#include <unistd.h>
+
 #include "rng.h"
 #include "tap.h"
 
@@ -378,6 +380,29 @@ static void stops(void)
     shares_free(s);
 }
 
+/* One worker's first component is far from the one that counts: the walk to
+ * it ends, and nothing that follows is beyond the batch. */
+static void far_off(float mu)
+{
+    const double x[] = {1, 1, 1, 1};
+    struct shares *s = create(4, 2, 8, 0);
+
+    shares_begin(s, expect(4, x, 0, 1), ready);
+    expect(4, x, 1 - 1e-9, 1);
+    forecast.mu[0] = mu;
+    alarm(20);
+    shares_begin(s, &forecast.p, ready);
+    for (size_t j = 0; j < 4; j++) {
+        size_t k = shares_claim(s, j, 0);
+        ok(k <= 32, "log duration %g: worker %zu claims %zu", (double)mu, j, k);
+        if (k)
+            shares_deposit(s, j, 1);
+    }
+    ok(shares_close_s(s) > 0, "a close is planned");
+    alarm(0);
+    shares_free(s);
+}
+
 static void refused(void)
 {
     static const uint32_t node[1];
@@ -413,6 +438,9 @@ int main(void)
     alone();
     expected();
     stops();
+    far_off(-1e9f);
+    far_off(-1e3f);
+    far_off(-1e17f);
     refused();
     return done();
 }
