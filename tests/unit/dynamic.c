@@ -2,12 +2,10 @@
  * cluster. */
 #include "count_alloc.h"
 #include "dynamic_priv.h"
+#include "fake_timing.h"
 #include "live_priv.h"
-#include "predictive_make.h"
 #include "rng.h"
-#include "sort.h"
 #include "tap.h"
-#include "timing_model.h"
 
 enum { N = 48, NODES = 4 };
 
@@ -19,82 +17,6 @@ void *__wrap_aligned_alloc(size_t a, size_t n)
     allocations++;
     return __real_aligned_alloc(a, n);
 }
-
-/* ---- a model that always predicts the same, after one step ---- */
-
-static struct made made;
-static uint64_t observed;
-
-struct fake {
-    struct timing t;
-    uint64_t steps;
-};
-
-static enum dsgd_err fake_create(const struct timing_model *m, size_t n,
-                                 size_t n_nodes, const uint32_t *node,
-                                 struct timing **t, struct dsgd_error *err)
-{
-    struct fake *f = calloc(1, sizeof *f);
-    (void)node;
-    (void)err;
-    f->t = (struct timing){.model = m, .n = n, .n_nodes = n_nodes};
-    *t = &f->t;
-    return DSGD_OK;
-}
-
-static void fake_free(struct timing *t)
-{
-    free(t);
-}
-
-static const struct predictive *fake_predict(struct timing *t,
-                                             const float *telemetry)
-{
-    (void)telemetry;
-    return ((struct fake *)t)->steps ? &made.p : NULL;
-}
-
-static void fake_observe(struct timing *t, const float *log_s,
-                         const uint8_t *status)
-{
-    (void)log_s;
-    (void)status;
-    ((struct fake *)t)->steps++;
-    observed++;
-}
-
-static size_t fake_bytes(const struct timing *t)
-{
-    (void)t;
-    return sizeof(uint64_t);
-}
-
-static void fake_save(const struct timing *t, void *out)
-{
-    memcpy(out, &((const struct fake *)t)->steps, sizeof(uint64_t));
-}
-
-static enum dsgd_err fake_load(struct timing *t, const void *in,
-                               struct dsgd_error *err)
-{
-    (void)err;
-    memcpy(&((struct fake *)t)->steps, in, sizeof(uint64_t));
-    return DSGD_OK;
-}
-
-static const struct timing_kind kind = {
-    .name = "fake",
-    .create = fake_create,
-    .free_state = fake_free,
-    .predict = fake_predict,
-    .observe = fake_observe,
-    .state_bytes = fake_bytes,
-    .state_save = fake_save,
-    .state_load = fake_load,
-};
-static const struct timing_model model = {.kind = &kind};
-
-/* ---- a cluster ---- */
 
 struct cluster {
     struct rng rng;
@@ -627,52 +549,6 @@ static void alone(void)
     dynamic_free(d);
 }
 
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* Every fifth value is there several times. */
-static void sorting(void)
-{
-    enum { MOST = 3000 };
-    static float lanes[MOST * SORT_LANES];
-    double x[MOST], y[MOST];
-    struct rng r;
-    bool good = true, side_by_side = true;
-
-    rng_seed(&r, 1, 1);
-    for (size_t n = 0; n <= MOST; n = n < 20 ? n + 1 : n * 2 + 1) {
-        for (size_t i = 0; i < n; i++) {
-            y[i] = x[i] = i % 5 ? (float)rng_normal(&r) : (double)(i % 3);
-            for (size_t l = 0; l < SORT_LANES; l++)
-                lanes[i * SORT_LANES + l] = (float)x[i] * (l % 2 ? -1 : 1);
-        }
-        sort_doubles(n, x);
-        qsort(y, n, sizeof *y, ascending);
-        good &= memcmp(x, y, n * sizeof *x) == 0;
-        sort_lanes(n, lanes);
-        for (size_t i = 0; i < n * SORT_LANES; i++) {
-            size_t at = i / SORT_LANES;
-            side_by_side &= lanes[i] == (i % 2 ? -x[n - 1 - at] : x[at]);
-        }
-    }
-    ok(good, "sort_doubles");
-    ok(side_by_side, "sort_lanes");
-
-    uint32_t index[300];
-    for (uint32_t i = 0; i < 300; i++) {
-        x[i] = (double)rng_below(&r, 40);
-        index[i] = 299 - i;
-    }
-    sort_indices(300, x, index);
-    for (size_t i = 1; i < 300; i++)
-        good &= x[index[i - 1]] < x[index[i]] ||
-                (x[index[i - 1]] == x[index[i]] && index[i - 1] < index[i]);
-    ok(good, "sort_indices, with ties");
-}
-
 int main(void)
 {
     made_init(&made, N, NODES, .06);
@@ -691,7 +567,6 @@ int main(void)
     hostile();
     lost();
     alone();
-    sorting();
     made_free(&made);
     return done();
 }
