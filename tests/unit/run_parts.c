@@ -79,9 +79,11 @@ static void endless_output(void)
 
     FILE *f = fopencookie(NULL, "w", slow);
     run_label_open(&l, 0, f, &fd);
-    memset(lines, '\n', sizeof lines);
+    memset(lines, 'x', sizeof lines);
+    for (size_t i = 511; i < sizeof lines; i += 512)
+        lines[i] = '\n';
     pid_t pid = fork();
-    alarm(20); /* ends both where the pump never comes back */
+    alarm(60); /* ends both where the pump never comes back */
     while (pid == 0) {
         if (write(fd, lines, sizeof lines) < 0)
             _exit(0);
