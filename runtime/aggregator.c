@@ -97,8 +97,6 @@ enum dsgd_err aggregator_create(struct aggregator_config *config,
     a->model = config->model;
     a->drivable = aggregator_drivable(config);
     a->needs_all = a->drivable && config->coord->cutoff->mode == CUTOFF_FULL;
-    if (a->drivable)
-        node_let_drive(a->node);
     *out = a;
     return DSGD_OK;
 }
@@ -500,7 +498,7 @@ static bool is_quiet(const struct aggregator *a)
 {
     uint64_t spin_ns = a->t && node_idle(a->node) ? SPIN_IDLE_NS : SPIN_NS;
 
-    if (aggregator_drives(a) && !a->ended) /* the worker looks when it waits */
+    if (segment_driven(a->h) && !a->ended) /* the worker looks when it waits */
         return true;
     return sys_now_ns() - a->did_ns >= spin_ns;
 }

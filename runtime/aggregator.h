@@ -50,6 +50,8 @@ enum dsgd_err aggregator_start(struct aggregator *a, struct dsgd_error *err);
  * a thread that must be given a core.  The worker's thread alone; it must not have
  * a mean pinned.
  *
+ * aggregator_let_drive says, before the start, that there is such a worker.
+ *
  * aggregator_drive works until *bell differs from seen, for 50 us at most; returns
  * whether it does.  Where the work is not for workers it is sys_futex_spin.
  *
@@ -58,6 +60,7 @@ enum dsgd_err aggregator_start(struct aggregator *a, struct dsgd_error *err);
  * thread does that: post them all the same.
  *   computes  in  the worker commits next: others' commits wait for that where a
  *                 step needs all of them */
+void aggregator_let_drive(struct aggregator *a);
 bool aggregator_drive(struct aggregator *a, const _Atomic uint32_t *bell,
                       uint32_t seen);
 bool aggregator_enter(struct aggregator *a);

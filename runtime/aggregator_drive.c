@@ -13,8 +13,7 @@
 #include "aggregator_priv.h"
 #include "sys.h"
 
-enum { LOOKS = 64 };             /* on end, whatever comes */
-#define DRIVE_NS UINT64_C(50000) /* as sys_futex_spin */
+enum { LOOKS = 64 }; /* on end, whatever comes */
 
 /* Ticks are short then, there is nobody but the node's workers to listen to, and
  * nothing happens at a time of its own. */
@@ -24,10 +23,10 @@ bool aggregator_drivable(const struct aggregator_config *config)
            config->coord->opt->work != DSGD_WORK_SHARED;
 }
 
-/* Not where workers wait for each other's CPU. */
-bool aggregator_drives(const struct aggregator *a)
+void aggregator_let_drive(struct aggregator *a)
 {
-    return a->drivable && !atomic_load(&a->h->crowded);
+    if (a->drivable)
+        node_let_drive(a->node);
 }
 
 void aggregator_take_turn(struct aggregator *a)
@@ -47,7 +46,7 @@ static bool is_running(const struct aggregator *a)
 
 static bool try_turn(struct aggregator *a)
 {
-    if (!aggregator_drives(a) || atomic_load(&a->wanted) || !is_running(a) ||
+    if (!segment_driven(a->h) || atomic_load(&a->wanted) || !is_running(a) ||
         pthread_mutex_trylock(&a->turn) != 0)
         return false;
     node_watch(a->node);
@@ -116,7 +115,7 @@ bool aggregator_drive(struct aggregator *a, const _Atomic uint32_t *bell,
     uint64_t start_ns = sys_now_ns(), spun_ns;
     bool rung = false;
 
-    if (!aggregator_drives(a))
+    if (!segment_driven(a->h))
         return sys_futex_spin(bell, seen, 0);
     do {
         spun_ns = sys_now_ns() - start_ns;
@@ -124,7 +123,7 @@ bool aggregator_drive(struct aggregator *a, const _Atomic uint32_t *bell,
             !sys_futex_look(bell, seen))
             sched_yield();
         rung = atomic_load(bell) != seen;
-    } while (!rung && spun_ns < DRIVE_NS);
+    } while (!rung && spun_ns < SYS_SPIN_NS);
     if (rung && a->needs_all) /* it has the mean, and computes next */
         hand_back(a, true, true);
     else if (try_turn(a))

@@ -26,7 +26,7 @@ struct aggregator {
 
     /* Held by whoever does the aggregator's work: see aggregator_drive. */
     pthread_mutex_t turn;
-    bool drivable;       /* by the worker of this process, while it waits */
+    bool drivable;       /* if there is a worker of this process that waits */
     bool needs_all;      /* a step closes when all have committed */
     _Atomic bool wanted; /* the thread waits for its turn */
     uint64_t did_ns;     /* when there was something to do last */
@@ -55,9 +55,6 @@ struct aggregator {
 
 /* The worker of this process may do the aggregator's work while it waits. */
 bool aggregator_drivable(const struct aggregator_config *config);
-
-/* It does. */
-bool aggregator_drives(const struct aggregator *a);
 
 /* The thread's turn, before a worker's; blocks.  Then unlock a->turn. */
 void aggregator_take_turn(struct aggregator *a);

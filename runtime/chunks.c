@@ -257,7 +257,7 @@ static bool await_helpers(struct chunks *c)
     uint64_t until = patience_end(c), now;
     bool all;
 
-    if (segment_driven(c->s) && spin_for_helpers(c))
+    if (segment_driven(h) && spin_for_helpers(c))
         return true;
     for (;;) {
         uint32_t bell = atomic_load(&h->agg_bell);

@@ -60,6 +60,8 @@ enum dsgd_err client_create(const struct dsgd_options *opt,
     d->watches = d->has_checkpoints && opt->checkpoint_signals;
     if (client_is_worker(d))
         take_place(d);
+    if (client_is_worker(d) && agg)
+        aggregator_let_drive(agg);
     *out = d;
     return DSGD_OK;
 }
@@ -239,7 +241,7 @@ static bool may_begin(const struct dsgd *d, uint64_t step)
 void client_wait_bell(struct dsgd *d, uint32_t seen, uint64_t timeout_ns)
 {
     _Atomic uint32_t *bell = &d->seg.h->worker_bell;
-    uint64_t hold_ns = segment_driven(&d->seg) ? SYS_HOLD_NS : 0;
+    uint64_t hold_ns = segment_driven(d->seg.h) ? SYS_HOLD_NS : 0;
 
     if (chunks_help(&d->seg, d->local))
         return;

@@ -299,9 +299,9 @@ void segment_call(struct segment *s)
         sys_futex_ring(&s->h->worker_bell);
 }
 
-bool segment_driven(const struct segment *s)
+bool segment_driven(const struct seg_header *h)
 {
-    return atomic_load(&s->h->driven) && !atomic_load(&s->h->crowded);
+    return atomic_load(&h->driven) && !atomic_load(&h->crowded);
 }
 
 static bool is_worth_ringing(uint32_t kind, uint32_t asleep)

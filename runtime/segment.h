@@ -281,7 +281,7 @@ void segment_doze(struct segment *s, uint32_t seen, uint64_t timeout_ns);
 void segment_call(struct segment *s);
 
 /* A worker does the aggregator's work while it waits, and each has a CPU. */
-bool segment_driven(const struct segment *s);
+bool segment_driven(const struct seg_header *h);
 
 /* In the place of a worker whose process has ended: take back what it held (a
  * pin, a copy of the state) and post DIED, so that another process can take

@@ -60,12 +60,11 @@ bool sys_futex_look(const _Atomic uint32_t *word, uint32_t seen)
 bool sys_futex_spin(const _Atomic uint32_t *word, uint32_t seen,
                     uint64_t hold_ns)
 {
-    const uint64_t spin_ns = 50000;
     uint64_t start = sys_now_ns();
 
     while (!sys_futex_look(word, seen)) {
         uint64_t spun_ns = sys_now_ns() - start;
-        if (spun_ns >= spin_ns)
+        if (spun_ns >= SYS_SPIN_NS)
             return false;
         if (spun_ns >= hold_ns)
             sched_yield();

@@ -67,6 +67,7 @@ static void test_talker(void)
     opt.warn_context = &seg;
     if (!ok(create(2, &opt, &seg, &agg), "an aggregator of two"))
         return;
+    aggregator_let_drive(agg);
     talk(&seg, NULL);
     uint32_t bell = atomic_load(&seg.h->agg_bell);
     ok(aggregator_enter(agg), "a worker drives");

@@ -283,46 +283,56 @@ static void early_end(void)
     drop(&s);
 }
 
-static void too_few(void)
+/* What a model for n workers, of each kind, says of held-out data. */
+static enum dsgd_err try_dmm(size_t n, const struct fit_pool *pool,
+                             struct dsgd_error *err)
 {
-    const struct fit_dmm_plan dmm = {.seed = 1, .validate = .15};
-    const struct fit_set_plan set = {.seed = 1, .validate = .15};
-    const struct set_config config = {N_FEATURES, SET_FLAGS_EACH, 8, 8};
-    struct fit_pool pool;
+    const struct fit_dmm_plan plan = {.seed = 1, .validate = .15};
     struct timing_model *model;
     struct fit_learner learner;
+
+    dmm_model_create(n, &model, NULL);
+    enum dsgd_err rc = fit_dmm_create(model, pool, &plan, &learner, err);
+    timing_model_free(model);
+    return rc;
+}
+
+static enum dsgd_err try_set(const struct fit_pool *pool,
+                             struct dsgd_error *err)
+{
+    const struct fit_set_plan plan = {.seed = 1, .validate = .15};
+    const struct set_config config = {N_FEATURES, SET_FLAGS_EACH, 8, 8};
+    struct timing_model *model;
+    struct fit_learner learner;
+
+    set_model_create(&config, features, &model, NULL);
+    enum dsgd_err rc = fit_set_create(model, pool, &plan, &learner, err);
+    timing_model_free(model);
+    return rc;
+}
+
+static void too_few(void)
+{
+    struct fit_pool pool;
     struct dsgd_error err = {""};
 
     fit_pool_init(&pool, N_FEATURES, features);
     add(&pool, "iid:n=4,N=1,T=40");
-    dmm_model_create(4, &model, NULL);
-    is_int(fit_dmm_create(model, &pool, &dmm, &learner, &err), DSGD_E_RANGE,
-           "dmm: too few steps");
+    is_int(try_dmm(4, &pool, &err), DSGD_E_RANGE, "dmm: too few steps");
     has_str(err.text, "has 40 steps, and 125 are needed",
             "it says how many there are and how many are needed");
-    timing_model_free(model);
-    dmm_model_create(5, &model, NULL);
-    is_int(fit_dmm_create(model, &pool, &dmm, &learner, &err), DSGD_E_RANGE,
+    is_int(try_dmm(5, &pool, &err), DSGD_E_RANGE,
            "dmm: a trace of another cluster");
     has_str(err.text, "has 4 workers", "is told");
-    timing_model_free(model);
-    set_model_create(&config, features, &model, NULL);
-    is_int(fit_set_create(model, &pool, &set, &learner, &err), DSGD_E_RANGE,
-           "set: too few steps");
+    is_int(try_set(&pool, &err), DSGD_E_RANGE, "set: too few steps");
     has_str(err.text, "too few data: 40 steps in 1 file", "it says so");
-    timing_model_free(model);
     fit_pool_clear(&pool);
 }
 
 /* A loss of 0 would look like a perfect prediction. */
 static void nothing_known(void)
 {
-    const struct fit_dmm_plan dmm = {.seed = 1, .validate = .15};
-    const struct fit_set_plan set = {.seed = 1, .validate = .15};
-    const struct set_config config = {N_FEATURES, SET_FLAGS_EACH, 8, 8};
     struct fit_pool pool;
-    struct timing_model *model;
-    struct fit_learner learner;
     struct dsgd_error err = {""};
 
     fit_pool_init(&pool, N_FEATURES, features);
@@ -330,16 +340,11 @@ static void nothing_known(void)
     struct fit_trace *t = pool.trace;
     memset(t->target_status + t->n * 170, TIMING_NONE, t->n * 30);
     is_int((long long)fit_trace_known(t, 150), 4 * 20, "what is known");
-    dmm_model_create(4, &model, NULL);
-    is_int(fit_dmm_create(model, &pool, &dmm, &learner, &err), DSGD_E_RANGE,
+    is_int(try_dmm(4, &pool, &err), DSGD_E_RANGE,
            "dmm: nothing known of what is held out");
     has_str(err.text, "iid: no run-time is known in its last 30 steps", "told");
-    timing_model_free(model);
-    set_model_create(&config, features, &model, NULL);
-    is_int(fit_set_create(model, &pool, &set, &learner, &err), DSGD_E_RANGE,
-           "set: the same");
+    is_int(try_set(&pool, &err), DSGD_E_RANGE, "set: the same");
     has_str(err.text, "iid: no run-time is known in the last 15 %", "told");
-    timing_model_free(model);
     fit_pool_clear(&pool);
 }
 
