@@ -17,7 +17,8 @@ struct cutoff {
     float *last_s;   /* [n] log of the last known duration, NaN */
     double *order_s; /* [n] scratch: expected arrivals */
     float *sort_s;   /* [window * n] scratch of the median */
-    double median_s;
+    double median_s; /* after median_steps, see cutoff_median_s */
+    uint64_t median_steps;
 };
 
 static enum dsgd_err parse_static(const char *name, const char *text,
@@ -267,22 +268,30 @@ static float nth(float *x, size_t n, size_t k)
 
 void cutoff_end(struct cutoff *c)
 {
-    size_t row = (size_t)(c->steps % c->window), rows, count = 0;
+    size_t row = (size_t)(c->steps % c->window);
 
     memcpy(c->log_s + row * c->n, c->last_s, c->n * sizeof *c->log_s);
     c->steps++;
-    rows = c->steps < c->window ? (size_t)c->steps : c->window;
+}
+
+/* The mean of a step does not wait for it: it is found when it is asked for. */
+static double find_median_s(struct cutoff *c)
+{
+    size_t rows = c->steps < c->window ? (size_t)c->steps : c->window;
+    size_t count = 0;
+
     for (size_t i = 0; i < rows * c->n; i++) {
         if (!isnan(c->log_s[i]))
             c->sort_s[count++] = c->log_s[i];
     }
-    if (count) {
-        c->median_s = exp(nth(c->sort_s, count, count / 2));
-    }
+    return count ? exp(nth(c->sort_s, count, count / 2)) : NAN;
 }
 
-double cutoff_median_s(const struct cutoff *c)
+double cutoff_median_s(struct cutoff *c)
 {
+    if (c->median_steps != c->steps)
+        c->median_s = find_median_s(c);
+    c->median_steps = c->steps;
     return c->median_s;
 }
 

@@ -78,7 +78,7 @@ void cutoff_end(struct cutoff *c);
 
 /* Median over the window of all known durations, seconds; NaN before the first
  * step ended.  Used for the hard timeout. */
-double cutoff_median_s(const struct cutoff *c);
+double cutoff_median_s(struct cutoff *c);
 
 /* Steps ended so far. */
 uint64_t cutoff_steps(const struct cutoff *c);

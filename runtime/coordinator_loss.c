@@ -52,12 +52,11 @@ static void lose(struct coordinator *c, struct worker *worker)
 
 void loss_find(struct coordinator *c)
 {
-    double hard_s = coordinator_hard_timeout_s(c);
-
     if (c->replay) /* whoever contributed then is waited for */
         return;
     if (c->now_s < c->look_s)
         return;
+    double hard_s = coordinator_hard_timeout_s(c);
     c->look_s = c->now_s + fmin(hard_s / 20, .05);
     for (uint32_t w = 0; w < c->n_workers; w++) {
         struct worker *worker = &c->worker[w];
