@@ -2,6 +2,9 @@
 
 #include <string.h>
 
+#include "vmath.h"
+
+VM_CLONES
 static void add1(float *restrict out, const float *restrict a, size_t n)
 {
 #pragma omp simd
@@ -9,6 +12,7 @@ static void add1(float *restrict out, const float *restrict a, size_t n)
         out[i] += a[i];
 }
 
+VM_CLONES
 static void add4(float *restrict out, const float *const *x, size_t n)
 {
     const float *a = x[0], *b = x[1], *c = x[2], *d = x[3];
@@ -17,6 +21,7 @@ static void add4(float *restrict out, const float *const *x, size_t n)
         out[i] = (((out[i] + a[i]) + b[i]) + c[i]) + d[i];
 }
 
+VM_CLONES
 static void set2(float *restrict out, const float *a, const float *b, size_t n)
 {
 #pragma omp simd
@@ -24,6 +29,7 @@ static void set2(float *restrict out, const float *a, const float *b, size_t n)
         out[i] = a[i] + b[i];
 }
 
+VM_CLONES
 static void set4(float *restrict out, const float *const *x, size_t n)
 {
     const float *a = x[0], *b = x[1], *c = x[2], *d = x[3];
@@ -32,6 +38,7 @@ static void set4(float *restrict out, const float *const *x, size_t n)
         out[i] = ((a[i] + b[i]) + c[i]) + d[i];
 }
 
+VM_CLONES
 void sum_scale(float *x, float factor, size_t n)
 {
     if (factor == 1)
