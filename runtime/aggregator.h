@@ -55,9 +55,9 @@ enum dsgd_err aggregator_start(struct aggregator *a, struct dsgd_error *err);
  * aggregator_drive works until *bell differs from seen, for 50 us at most; returns
  * whether it does.  Where the work is not for workers it is sys_futex_spin.
  *
- * Between aggregator_enter and aggregator_leave the worker posts events, at most
- * SEGMENT_EVENTS; the latter does what is to be done about them.  With false the
- * thread does that: post them all the same.
+ * Between aggregator_enter and aggregator_leave the worker posts an event, for
+ * which there must be room (segment_has_room); the latter does what is to be done
+ * about it.  With false the thread does that: post it all the same.
  *   computes  in  the worker commits next: others' commits wait for that where a
  *                 step needs all of them */
 void aggregator_let_drive(struct aggregator *a);

@@ -70,7 +70,7 @@ static bool look(struct aggregator *a)
 static bool look_at_all(struct aggregator *a)
 {
     for (int i = 0; i < LOOKS && is_running(a); i++) {
-        if (!look(a))
+        if (!look(a) || (coordinator_rests(a->c) && !node_waits(a->node)))
             return true;
     }
     return false;
@@ -78,10 +78,7 @@ static bool look_at_all(struct aggregator *a)
 
 bool aggregator_enter(struct aggregator *a)
 {
-    if (!try_turn(a))
-        return false;
-    look_at_all(a); /* there is room in the queue now */
-    return true;
+    return try_turn(a);
 }
 
 /* From here on it is the thread that looks. */
@@ -96,6 +93,8 @@ void aggregator_leave(struct aggregator *a, bool computes)
 {
     bool all = look_at_all(a);
 
+    if (computes && a->needs_all)
+        node_reserve(a->node);
     pthread_mutex_unlock(&a->turn);
     hand_back(a, all, computes);
 }

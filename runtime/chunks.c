@@ -212,7 +212,8 @@ bool chunks_work(struct chunks *c)
     } while (!claim(s, word));
     uint32_t index = (uint32_t)(word & INDEX_MASK);
     sum_chunk(s, index, c->slot);
-    atomic_store(&s->done[index], done_word(c->job));
+    atomic_store_explicit(&s->done[index], done_word(c->job),
+                          memory_order_release);
     return true;
 }
 

@@ -131,7 +131,8 @@ static void post(struct dsgd *d, enum seg_event_kind kind, uint64_t step,
                           .buf = atomic_load(&client_self(d)->buf)};
     atomic_store_explicit(&client_self(d)->life_ns, e.at_ns,
                           memory_order_relaxed);
-    bool entered = d->agg && aggregator_enter(d->agg);
+    bool entered = d->agg && segment_has_room(&d->seg, d->local) &&
+                   aggregator_enter(d->agg);
     segment_post(&d->seg, d->local, &e);
     if (entered)
         aggregator_leave(d->agg, kind == SEG_EVENT_BEGIN);

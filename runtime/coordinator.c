@@ -225,20 +225,6 @@ static void begin_close(struct coordinator *c)
     peers_close(c);
 }
 
-static bool tick_open(struct coordinator *c)
-{
-    loss_find(c);
-    if (deal_hopeless(c) || (!anything(c) && (all_left(c) || loss_of_all(c)))) {
-        end_run(c);
-        return true;
-    }
-    bool did = c->deal ? deal_tick(c) : dyn_pump(c);
-    if (!(c->deal ? deal_done(c) : should_close(c)))
-        return deposits_tell(c) || did;
-    begin_close(c);
-    return true;
-}
-
 float coordinator_factor(const struct coordinator *c)
 {
     return (float)(1.0 / (double)late_samples(c));
@@ -385,6 +371,22 @@ static bool tick_closing(struct coordinator *c)
     return false;
 }
 
+static bool tick_open(struct coordinator *c)
+{
+    loss_find(c);
+    if (deal_hopeless(c) || (!anything(c) && (all_left(c) || loss_of_all(c)))) {
+        end_run(c);
+        return true;
+    }
+    bool did = c->deal ? deal_tick(c) : dyn_pump(c);
+    if (!(c->deal ? deal_done(c) : should_close(c)))
+        return deposits_tell(c) || did;
+    begin_close(c);
+    if (!c->exchange)
+        tick_closing(c);
+    return true;
+}
+
 /* The nodes' last words are in, or overdue: complete the record. */
 static bool tick_ending(struct coordinator *c)
 {
@@ -413,6 +415,11 @@ static bool tick_ending(struct coordinator *c)
     c->record = NULL;
     enter(c, PHASE_REAPING);
     return true;
+}
+
+bool coordinator_rests(const struct coordinator *c)
+{
+    return c->phase == PHASE_OPEN && !c->n_settled && !checkpoints_busy(c);
 }
 
 bool coordinator_tick(struct coordinator *c, double now_s)

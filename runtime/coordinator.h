@@ -76,6 +76,10 @@ bool coordinator_finished(const struct coordinator *c);
  * before; INFINITY. */
 double coordinator_next_s(const struct coordinator *c);
 
+/* Nothing has come of the open step: until something does a tick only finds who
+ * is lost. */
+bool coordinator_rests(const struct coordinator *c);
+
 /* Seconds without a sign of life after which a worker or node is lost. */
 double coordinator_hard_timeout_s(const struct coordinator *c);
 

@@ -153,6 +153,11 @@ bool node_event(struct node *n, struct msg_event *event)
     return false;
 }
 
+bool node_waits(const struct node *n)
+{
+    return segment_waits(n->seg);
+}
+
 bool node_idle(const struct node *n)
 {
     uint64_t step = node_published(n) + 1;
@@ -191,7 +196,7 @@ void node_watch(struct node *n)
     _Atomic uint32_t *asleep = &n->seg->h->agg_asleep;
 
     if (atomic_load(asleep) != SEG_AWAKE)
-        atomic_store(asleep, SEG_AWAKE);
+        atomic_store_explicit(asleep, SEG_AWAKE, memory_order_relaxed);
 }
 
 void node_unwatch(struct node *n, bool computes)
@@ -253,17 +258,23 @@ size_t node_chunk_elems(const struct node *n)
     return n->seg->h->chunk_elems;
 }
 
+/* None of these orders what is stored before what is loaded after. */
+static void store_release(_Atomic uint64_t *word, uint64_t value)
+{
+    atomic_store_explicit(word, value, memory_order_release);
+}
+
 static void give_shares(struct node *n, uint64_t step,
                         const struct msg_share *shares)
 {
     for (uint32_t w = 0; w < n->seg->h->n_local; w++) {
         struct seg_worker *worker = &n->seg->workers[w];
-        atomic_store(&worker->assign_step, 0);
-        atomic_store(&worker->assign_epoch, shares[w].epoch);
-        atomic_store(&worker->assign_first, shares[w].first);
-        atomic_store(&worker->assign_count, shares[w].count);
-        atomic_store(&worker->assign_limit, shares[w].limit);
-        atomic_store(&worker->assign_step, step);
+        atomic_store_explicit(&worker->assign_step, 0, memory_order_relaxed);
+        store_release(&worker->assign_epoch, shares[w].epoch);
+        store_release(&worker->assign_first, shares[w].first);
+        store_release(&worker->assign_count, shares[w].count);
+        store_release(&worker->assign_limit, shares[w].limit);
+        store_release(&worker->assign_step, step);
     }
 }
 
@@ -298,7 +309,7 @@ void node_commit(struct node *n, const struct msg *m)
     mean->epoch_end = (m->flags & MSG_EPOCH_END) != 0;
     mean->checkpoint = (m->flags & MSG_CHECKPOINT) != 0;
     mean->lr_scale = m->u.mean.lr_scale;
-    atomic_store(&mean->step, m->step);
+    store_release(&mean->step, m->step);
     n->reserved = -1;
 }
 
@@ -307,9 +318,9 @@ void node_show(struct node *n, const struct msg *m,
 {
     struct seg_header *h = n->seg->h;
 
-    atomic_store(&h->progress_samples, m->u.mean.run_samples);
-    atomic_store(&h->progress_ns, m->u.mean.run_ns);
-    atomic_store(&h->progress_steps, m->step);
+    store_release(&h->progress_samples, m->u.mean.run_samples);
+    store_release(&h->progress_ns, m->u.mean.run_ns);
+    store_release(&h->progress_steps, m->step);
     atomic_store(&h->published, m->step);
     if (m->flags & MSG_STARTS)
         let_begin(n, m->step + 1, shares);

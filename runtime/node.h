@@ -26,6 +26,9 @@ uint64_t node_published(const struct node *n);
  * and lags worked out. */
 bool node_event(struct node *n, struct msg_event *event);
 
+/* Some worker has one. */
+bool node_waits(const struct node *n);
+
 /* All workers have committed what they have to give to the step that is next. */
 bool node_idle(const struct node *n);
 

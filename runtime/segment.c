@@ -318,6 +318,15 @@ static bool is_worth_ringing(uint32_t kind, uint32_t asleep)
     }
 }
 
+bool segment_has_room(const struct segment *s, uint32_t worker)
+{
+    const struct seg_worker *w = &s->workers[worker];
+
+    return atomic_load_explicit(&w->event_head, memory_order_relaxed) -
+               atomic_load(&w->event_tail) <
+           SEGMENT_EVENTS;
+}
+
 void segment_post(struct segment *s, uint32_t worker,
                   const struct seg_event *event)
 {
@@ -326,7 +335,7 @@ void segment_post(struct segment *s, uint32_t worker,
 
     for (;;) {
         uint32_t bell = atomic_load(&s->h->worker_bell);
-        if (head - atomic_load(&w->event_tail) < SEGMENT_EVENTS)
+        if (segment_has_room(s, worker))
             break;
         if (atomic_load(&s->h->run) != SEG_RUNNING)
             return;
@@ -407,7 +416,7 @@ bool segment_take(struct segment *s, uint32_t worker, struct seg_event *event)
     if (tail == atomic_load_explicit(&w->event_head, memory_order_acquire))
         return false;
     *event = w->events[tail % SEGMENT_EVENTS];
-    atomic_store(&w->event_tail, tail + 1);
+    atomic_store_explicit(&w->event_tail, tail + 1, memory_order_release);
     return true;
 }
 

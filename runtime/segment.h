@@ -235,7 +235,8 @@ struct seg_file {
  *   grad_elems  in   >= 1
  *   slot_bufs   in   gradients a worker, 1 or 2: with 2 it turns to the other
  *                    after each commit, and the last one can still be summed
- *   ring_bytes  in   means to keep; at least n_local + 2 of them are kept
+ *   ring_bytes  in   of means; there is room for n_local + 2 at least, one of
+ *                    which may be the next, which is not there yet
  *   s           out
  *   name        out  [SEGMENT_NAME], for segment_attach; segment_unlink it
  *                    once all have attached
@@ -273,6 +274,7 @@ void segment_join(struct segment *s, uint32_t worker);
  * queue is full, which only an aggregator that is stopped can make it. */
 void segment_post(struct segment *s, uint32_t worker,
                   const struct seg_event *event);
+bool segment_has_room(const struct segment *s, uint32_t worker);
 
 /* Worker's side: sleep until worker_bell differs from seen or timeout_ns has
  * passed.  Whoever has news for the workers calls them: without a system call

@@ -88,6 +88,7 @@ inline look_at_all()
         if
         :: did
         :: did -> break
+        :: did && !events -> more = false; break /* coordinator_rests */
         :: else -> more = false; break
         fi
     od;
@@ -148,7 +149,6 @@ inline post_own(kind)
     if
     :: got ->
         got = false;
-        look_at_all();
         post(0, kind);
         if
         :: kind == BEGIN -> leave(COMPUTES)
