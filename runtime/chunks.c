@@ -48,6 +48,7 @@ static void sum_block(const struct segment *s, float *out, size_t at, size_t n)
     const struct seg_sum *sum = s->sum;
     uint32_t n_rows = atomic_load_explicit(&sum->n_rows, memory_order_relaxed);
     const float *x[SUM_GROUP];
+    float total[SUM_BLOCK]; /* out's lines are other cores' */
 
     for (uint32_t r = 0; r < n_rows; r += SUM_GROUP) {
         uint32_t rows = n_rows - r < SUM_GROUP ? n_rows - r : SUM_GROUP;
@@ -55,9 +56,10 @@ static void sum_block(const struct segment *s, float *out, size_t at, size_t n)
             x[i] = segment_row(s, atomic_load_explicit(&s->rows[r + i],
                                                        memory_order_relaxed)) +
                    at;
-        sum_group(out, x, rows, r == 0, n);
+        sum_group(total, x, rows, r == 0, n);
     }
-    sum_scale(out, atomic_load_explicit(&sum->factor, memory_order_relaxed), n);
+    sum_scale(out, total,
+              atomic_load_explicit(&sum->factor, memory_order_relaxed), n);
 }
 
 static size_t chunk_floats(const struct segment *s, uint32_t index)

@@ -22,14 +22,17 @@ static size_t round_up(size_t n, size_t to)
 }
 
 /* Chunks of 10 to 64 KiB, a sixteenth of the gradient if that is between, or
- * what makes at most SEGMENT_CHUNKS of them. */
+ * what makes at most SEGMENT_CHUNKS of them.  A claim costs as much as a KiB: of a
+ * small gradient each of few workers gets one chunk. */
 static void set_chunks(struct seg_header *h)
 {
     const size_t small = 2560, large = 16384;
     size_t least = (h->grad_stride + SEGMENT_CHUNKS - 1) / SEGMENT_CHUNKS;
-    size_t elems = h->grad_stride / 16;
+    size_t elems = h->grad_stride / 16, each = h->grad_stride / h->n_local;
 
+    each = each < 2 * small ? each : 2 * small;
     elems = elems < large ? elems : large;
+    elems = elems > each ? elems : each;
     elems = elems > small ? elems : small;
     elems = round_up(elems > least ? elems : least, 512);
 

@@ -39,13 +39,12 @@ static void set4(float *restrict out, const float *const *x, size_t n)
 }
 
 VM_CLONES
-void sum_scale(float *x, float factor, size_t n)
+void sum_scale(float *restrict out, const float *restrict x, float factor,
+               size_t n)
 {
-    if (factor == 1)
-        return;
 #pragma omp simd
     for (size_t i = 0; i < n; i++)
-        x[i] *= factor;
+        out[i] = x[i] * factor;
 }
 
 void sum_group(float *out, const float *const *x, uint32_t rows, bool set,
@@ -80,8 +79,7 @@ static void sum_block(float *out, const float *const *x, size_t at,
             group[i] = x[r + i] + at;
         sum_group(sum, group, count, r == 0, n);
     }
-    sum_scale(sum, factor, n);
-    memcpy(out + at, sum, n * sizeof *sum);
+    sum_scale(out + at, sum, factor, n);
 }
 
 void sum_rows(float *out, const float *const *x, uint32_t rows, float factor,

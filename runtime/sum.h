@@ -17,7 +17,8 @@ enum { SUM_GROUP = 4 };    /* vectors read at a time */
 void sum_group(float *out, const float *const *x, uint32_t rows, bool set,
                size_t n);
 
-void sum_scale(float *x, float factor, size_t n);
+/* out = x * factor; they do not overlap. */
+void sum_scale(float *out, const float *x, float factor, size_t n);
 
 /* out = (((x0 + x1) + x2) + …) * factor; out may be one of them.
  *   x  [rows][n] in */
