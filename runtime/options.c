@@ -17,6 +17,7 @@
 #define DEFAULT_RING_BYTES   (64u << 20)
 #define DEFAULT_SPREAD_BYTES (256u << 10)
 #define MAX_PARTS            65536
+#define MAX_TIME             1e6 /* of any unit */
 
 /* A setting is a row: how it is read, and what it is called in each of the
  * places it may come from; NULL: not to be set there. */
@@ -74,6 +75,23 @@ static bool is_number(const char *value, const char *unit, double *out)
 
     *out = strtod(value, &end);
     return end != value && strcmp(end, unit) == 0;
+}
+
+/* A percentage of which one end is not meant: 0%, or 100% where whole is false. */
+static enum dsgd_err read_share(const char *name, const char *value, bool whole,
+                                double *out, struct dsgd_error *err)
+{
+    double percent;
+
+    if (is_number(value, "%", &percent) &&
+        (whole ? percent > 0 && percent <= 100
+               : percent >= 0 && percent < 100)) {
+        *out = percent / 100;
+        return DSGD_OK;
+    }
+    return error_set(
+        err, DSGD_E_USAGE, "%s: \"%.40s\" is not a percentage %s", name, value,
+        whole ? "above 0% and at most 100%" : "from 0% to below 100%");
 }
 
 static enum dsgd_err read_min(const char *name, const char *value,
@@ -175,14 +193,7 @@ static enum dsgd_err read_max_cut_share(const char *name, const char *value,
                                         struct dsgd_options *opt,
                                         struct dsgd_error *err)
 {
-    double percent;
-    if (!is_number(value, "%", &percent) || !(percent > 0 && percent <= 100))
-        return error_set(err, DSGD_E_USAGE,
-                         "%s: \"%.40s\" is not a percentage above 0%% and at "
-                         "most 100%%",
-                         name, value);
-    opt->max_cut_share = percent / 100;
-    return DSGD_OK;
+    return read_share(name, value, true, &opt->max_cut_share, err);
 }
 
 static enum dsgd_err read_work(const char *name, const char *value,
@@ -202,14 +213,7 @@ static enum dsgd_err read_batch_slack(const char *name, const char *value,
                                       struct dsgd_options *opt,
                                       struct dsgd_error *err)
 {
-    double percent;
-    if (!is_number(value, "%", &percent) || !(percent >= 0 && percent < 100))
-        return error_set(err, DSGD_E_USAGE,
-                         "%s: \"%.40s\" is not a percentage from 0%% to below "
-                         "100%%",
-                         name, value);
-    opt->batch_slack = percent / 100;
-    return DSGD_OK;
+    return read_share(name, value, false, &opt->batch_slack, err);
 }
 
 static enum dsgd_err read_ring(const char *name, const char *value,
@@ -225,18 +229,26 @@ static enum dsgd_err read_spread(const char *name, const char *value,
     return read_whole(name, value, 0, SIZE_MAX, &opt->spread_bytes, err);
 }
 
+static enum dsgd_err read_time(const char *name, const char *value,
+                               const char *unit_and_zero, double *out,
+                               struct dsgd_error *err)
+{
+    double number;
+
+    if (!is_number(value, "", &number) || !(number >= 0 && number <= MAX_TIME))
+        return error_set(err, DSGD_E_USAGE,
+                         "%s: \"%.40s\" is not a number of %s", name, value,
+                         unit_and_zero);
+    *out = number;
+    return DSGD_OK;
+}
+
 static enum dsgd_err read_timeout(const char *name, const char *value,
                                   struct dsgd_options *opt,
                                   struct dsgd_error *err)
 {
-    double seconds;
-    if (!is_number(value, "", &seconds) || !(seconds >= 0 && seconds <= 1e6))
-        return error_set(err, DSGD_E_USAGE,
-                         "%s: \"%.40s\" is not a number of seconds (0: from "
-                         "the observed run-times)",
-                         name, value);
-    opt->hard_timeout_s = seconds;
-    return DSGD_OK;
+    return read_time(name, value, "seconds (0: from the observed run-times)",
+                     &opt->hard_timeout_s, err);
 }
 
 static enum dsgd_err read_aggregator(const char *name, const char *value,
@@ -270,14 +282,8 @@ static enum dsgd_err read_checkpoint_minutes(const char *name,
                                              struct dsgd_options *opt,
                                              struct dsgd_error *err)
 {
-    double minutes;
-    if (!is_number(value, "", &minutes) || !(minutes >= 0 && minutes <= 1e6))
-        return error_set(err, DSGD_E_USAGE,
-                         "%s: \"%.40s\" is not a number of minutes (0: no "
-                         "checkpoints by time)",
-                         name, value);
-    opt->checkpoint_minutes = minutes;
-    return DSGD_OK;
+    return read_time(name, value, "minutes (0: no checkpoints by time)",
+                     &opt->checkpoint_minutes, err);
 }
 
 static enum dsgd_err read_checkpoint_keep(const char *name, const char *value,
