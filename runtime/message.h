@@ -31,12 +31,11 @@ enum msg_kind {
     MSG_REAP = 11,   /* the record is complete: end stuck processes */
     MSG_LATEST = 13, /* float[count]: latest start of step, s after its start */
     MSG_GIVE = 15,   /* send a STATE of that step or a later one */
-    MSG_POOL = 22,   /* struct msg_range[count]: parts to compute, node_pool */
-    MSG_TOKENS = 23, /* samples more that may be accepted, node_tokens */
-    MSG_REVOKE = 24, /* … that may not, node_revoke */
-    MSG_SCRIPT = 26, /* struct msg_script[count]: parts as recorded,
-                      * node_script */
-    MSG_KNOWN = 28,  /* uint32_t[count]: deposits of each worker, parts_known */
+    MSG_POOL = 22,   /* struct msg_range[count]: parts to compute */
+    MSG_TOKENS = 23, /* samples more that may be accepted */
+    MSG_REVOKE = 24, /* … that may not */
+    MSG_SCRIPT = 26, /* struct msg_script[count]: parts as recorded */
+    MSG_KNOWN = 28,  /* uint32_t[count]: deposits of each worker */
     /* node to coordinator, control */
     MSG_RETURN = 25, /* the answer to REVOKE, after all that was accepted */
     /* coordinator to node, bulk */

@@ -346,25 +346,6 @@ void node_start(struct node *n, uint64_t step, const struct msg_share *shares)
     segment_call(n->seg);
 }
 
-void node_pool(struct node *n, uint64_t step, uint64_t part, bool fixed,
-               const struct msg_range *range, uint32_t n_ranges,
-               uint64_t tokens)
-{
-    struct msg m = {.kind = MSG_POOL,
-                    .flags = fixed ? MSG_FIXED : 0,
-                    .count = n_ranges,
-                    .step = step};
-
-    m.u.pool.part = part;
-    m.u.pool.tokens = tokens;
-    node_message(n, &m, range, n_ranges * sizeof *range);
-}
-
-void node_tokens(struct node *n, uint64_t step, uint64_t tokens)
-{
-    parts_tokens(&n->parts, step, tokens);
-}
-
 uint64_t node_revoke(struct node *n, uint64_t step, uint64_t most)
 {
     return parts_revoke(&n->parts, step, most);
@@ -389,11 +370,6 @@ bool node_return(const struct node *n, struct msg *m)
 void node_returned(struct node *n)
 {
     parts_returned(&n->parts);
-}
-
-bool node_parts_told(const struct node *n)
-{
-    return n->parts.n_accepted == 0;
 }
 
 void node_latest(struct node *n, uint64_t step, const float *latest_s)

@@ -85,19 +85,19 @@ const float *node_mean(const struct node *n, uint64_t step,
 /* Let a step begin, once its predecessor is published. */
 void node_start(struct node *n, uint64_t step, const struct msg_share *shares);
 
-/* A step's parts for this node's workers, and the samples that may be accepted
- * of what they offer; before or after the step's start.  The ranges are cut as
- * said at struct msg_range; more of the same step are added to those there are.
- * Their epoch is that of the step's shares (struct msg_share).
- *   part    in  samples
- *   fixed   in  the first ranges are the workers' first parts (MSG_FIXED)
- *   tokens  in  samples */
-void node_pool(struct node *n, uint64_t step, uint64_t part, bool fixed,
-               const struct msg_range *range, uint32_t n_ranges,
-               uint64_t tokens);
-
-/* So many samples more may be accepted; what waits is, oldest first. */
-void node_tokens(struct node *n, uint64_t step, uint64_t tokens);
+/* What the coordinator says of parts; before or after the step's start.
+ *   POOL    a step's parts, and the samples that may be accepted of what workers
+ *           offer (tokens).  The ranges are cut as said at struct msg_range; more
+ *           of the same step are added to those there are.  Their epoch is that
+ *           of the step's shares (struct msg_share).  With FIXED the first ranges
+ *           are the workers' first parts
+ *   SCRIPT  parts as they were recorded, each for one worker
+ *   TOKENS  so many samples more may be accepted; what waits is, oldest first
+ *   REVOKE  node_revoke, with FIXED node_withdraw, and a RETURN is due
+ *   KNOWN   deposits of each worker's own share
+ * A body of another size has no effect. */
+void node_message(struct node *n, const struct msg *m, const void *body,
+                  size_t bytes);
 
 /* Take back up to `most` samples of the tokens; with UINT64_MAX all, and nothing
  * more of this step is accepted.  Returns how many. */
@@ -106,18 +106,10 @@ uint64_t node_revoke(struct node *n, uint64_t step, uint64_t most);
 /* Take back a worker's first part.  Returns its samples; 0: it was accepted. */
 uint64_t node_withdraw(struct node *n, uint64_t step, uint32_t worker);
 
-/* The same, as the coordinator says it: POOL, TOKENS, REVOKE; SCRIPT, parts as
- * they were recorded, each for one worker; and KNOWN. */
-void node_message(struct node *n, const struct msg *m, const void *body,
-                  size_t bytes);
-
 /* The RETURN that a REVOKE waits for; false: none.  It is for the coordinator
  * once node_event has nothing more; then call node_returned. */
 bool node_return(const struct node *n, struct msg *m);
 void node_returned(struct node *n);
-
-/* node_event has given all that was accepted. */
-bool node_parts_told(const struct node *n);
 
 /* Workers that are still busy with an older step when `step` starts had better
  * sit it out if they are free only so long after its start.

@@ -113,33 +113,6 @@ static void cut_script(struct node_parts *p, const struct msg_script *script)
     cut_range(p, &range, script->part, script);
 }
 
-void parts_pool(struct node_parts *p, const struct msg *m, const void *body,
-                size_t bytes)
-{
-    struct seg_pool *pool = p->seg->pool;
-    const struct msg_range *range = body;
-    const struct msg_script *script = body;
-    bool is_new = m->step > p->step, scripted = m->kind == MSG_SCRIPT;
-
-    if (bytes != m->count * (scripted ? sizeof *script : sizeof *range) ||
-        m->step <= atomic_load(&p->seg->h->published) || m->step < p->step ||
-        (!is_new && p->closed))
-        return;
-    if (is_new)
-        begin_pool(p, m, body);
-    for (uint32_t i = is_new ? p->fixed : 0; i < m->count; i++) {
-        if (scripted)
-            cut_script(p, &script[i]);
-        else
-            cut_range(p, &range[i], m->u.pool.part, NULL);
-    }
-    atomic_store(&pool->limit, SEGMENT_POOL_WORD(m->step, p->n));
-    if (is_new)
-        atomic_store(&pool->claim, SEGMENT_POOL_WORD(m->step, p->fixed));
-    parts_tokens(p, m->step, m->u.pool.tokens);
-    ring(p);
-}
-
 /* Where it stands what a part that was offered has left to give: its samples, or
  * 0 once they were accepted.  NULL: there is no such part. */
 static uint32_t *find_open(const struct node_parts *p, uint32_t entry)
@@ -183,7 +156,7 @@ static bool may_accept(const struct node_parts *p,
            (entry < p->fixed || (uint32_t)offer->value <= p->tokens);
 }
 
-void parts_tokens(struct node_parts *p, uint64_t step, uint64_t tokens)
+static void add_tokens(struct node_parts *p, uint64_t step, uint64_t tokens)
 {
     uint32_t left = 0;
 
@@ -213,6 +186,34 @@ uint64_t parts_withdraw(struct node_parts *p, uint64_t step, uint32_t worker)
     atomic_store(&p->seg->parts[worker].count, 0);
     ring(p);
     return samples;
+}
+
+/* A pool, or more of the step's; POOL or SCRIPT. */
+static void take_pool(struct node_parts *p, const struct msg *m,
+                      const void *body, size_t bytes)
+{
+    struct seg_pool *pool = p->seg->pool;
+    const struct msg_range *range = body;
+    const struct msg_script *script = body;
+    bool is_new = m->step > p->step, scripted = m->kind == MSG_SCRIPT;
+
+    if (bytes != m->count * (scripted ? sizeof *script : sizeof *range) ||
+        m->step <= atomic_load(&p->seg->h->published) || m->step < p->step ||
+        (!is_new && p->closed))
+        return;
+    if (is_new)
+        begin_pool(p, m, body);
+    for (uint32_t i = is_new ? p->fixed : 0; i < m->count; i++) {
+        if (scripted)
+            cut_script(p, &script[i]);
+        else
+            cut_range(p, &range[i], m->u.pool.part, NULL);
+    }
+    atomic_store(&pool->limit, SEGMENT_POOL_WORD(m->step, p->n));
+    if (is_new)
+        atomic_store(&pool->claim, SEGMENT_POOL_WORD(m->step, p->fixed));
+    add_tokens(p, m->step, m->u.pool.tokens);
+    ring(p);
 }
 
 uint64_t parts_revoke(struct node_parts *p, uint64_t step, uint64_t most)
@@ -263,8 +264,11 @@ bool parts_next(struct node_parts *p, struct msg_event *event)
     return true;
 }
 
-/* Who does not wait is not woken, nor are the others. */
-void parts_known(struct node_parts *p, uint64_t step, const uint32_t *deposits)
+/* The coordinator knows of so many deposits of each worker, [n_local], in that
+ * step: no sum is asked for that has fewer.  Who does not wait is not woken, nor
+ * are the others. */
+static void take_known(struct node_parts *p, uint64_t step,
+                       const uint32_t *deposits)
 {
     bool awaited = false;
 
@@ -297,9 +301,9 @@ void parts_message(struct node_parts *p, const struct msg *m, const void *body,
     uint64_t tokens = m->u.pool.tokens;
 
     if (m->kind == MSG_POOL || m->kind == MSG_SCRIPT) {
-        parts_pool(p, m, body, bytes);
+        take_pool(p, m, body, bytes);
     } else if (m->kind == MSG_TOKENS) {
-        parts_tokens(p, m->step, tokens);
+        add_tokens(p, m->step, tokens);
     } else if (m->kind == MSG_REVOKE && m->flags & MSG_FIXED) {
         uint32_t worker = (uint32_t)m->u.pool.part;
         p->withdrawn_samples = parts_withdraw(p, m->step, worker);
@@ -309,7 +313,7 @@ void parts_message(struct node_parts *p, const struct msg *m, const void *body,
         p->n_returns++;
     } else if (m->kind == MSG_KNOWN && m->count == p->seg->h->n_local &&
                bytes == m->count * sizeof(uint32_t)) {
-        parts_known(p, m->step, body);
+        take_known(p, m->step, body);
     }
 }
 

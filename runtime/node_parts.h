@@ -1,6 +1,6 @@
 /* The parts of a step on one node: the pool that its workers claim from, and
- * which of the parts that they offer are accepted.  Behind node_pool,
- * node_tokens, node_revoke, node_message and node_event of node.h; the aggregator's thread.
+ * which of the parts that they offer are accepted.  Behind node_message,
+ * node_revoke, node_withdraw and node_event of node.h; the aggregator's thread.
  *
  * A worker that has computed a part offers it: the sum of what of its parts was
  * accepted and of this one lies in one of its two buffers then, and the sum
@@ -52,12 +52,6 @@ struct node_parts {
 bool parts_create(struct node_parts *p, struct segment *seg);
 void parts_destroy(struct node_parts *p);
 
-/* A pool, or more of the step's.
- *   m     in  POOL or SCRIPT
- *   body  in  [bytes] what follows it; of another size it has no effect */
-void parts_pool(struct node_parts *p, const struct msg *m, const void *body,
-                size_t bytes);
-void parts_tokens(struct node_parts *p, uint64_t step, uint64_t tokens);
 uint64_t parts_revoke(struct node_parts *p, uint64_t step, uint64_t most);
 /* A worker's first part is not accepted any more.  Returns its samples; 0: it
  * was accepted, or there is none. */
@@ -71,12 +65,8 @@ bool parts_idle(const struct node_parts *p);
  *          out  true: PART or WAITS for the coordinator */
 bool parts_offer(struct node_parts *p, uint32_t entry, struct msg_event *event);
 
-/* The next that was accepted by parts_tokens. */
+/* The next that was accepted since it was offered. */
 bool parts_next(struct node_parts *p, struct msg_event *event);
-
-/* The coordinator knows of so many deposits of each worker, [n_local], in that
- * step: no sum is asked for that has fewer. */
-void parts_known(struct node_parts *p, uint64_t step, const uint32_t *deposits);
 
 /* A worker has died: what it offered and was not accepted is no more. */
 void parts_forget(struct node_parts *p, uint32_t worker);

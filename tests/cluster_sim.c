@@ -87,7 +87,7 @@ static void hash_mean(struct cluster *s, const float *mean,
 static void check_mean(struct cluster *s, uint64_t step)
 {
     struct seg_mean about;
-    const float *mean = node_mean(s->node, step, &about);
+    const float *mean = node_mean(s->first.node, step, &about);
 
     s->r->steps++;
     hash_mean(s, mean, &about);
@@ -120,17 +120,17 @@ static void check_mean(struct cluster *s, uint64_t step)
 /* Node 0 may be shown more than one mean at a time. */
 static void check_means(struct cluster *s)
 {
-    while (s->checked < node_published(s->node))
+    while (s->checked < node_published(s->first.node))
         check_mean(s, ++s->checked);
 }
 
 /* As the aggregator does, once all messages are in. */
 static bool coordinate(struct cluster *s)
 {
-    bool did = coordinator_tick(s->c, s->now_s);
+    bool did = coordinator_tick(s->first.c, s->now_s);
 
     check_means(s);
-    return exchange_pump(s->x) || did;
+    return exchange_pump(s->first.x) || did;
 }
 
 static void run(struct cluster *s)
@@ -139,7 +139,7 @@ static void run(struct cluster *s)
     double start_s = s->now_s;
 
     while (s->now_s < spec->limit_s &&
-           atomic_load(&s->seg.h->run) == SEG_RUNNING) {
+           atomic_load(&s->first.seg.h->run) == SEG_RUNNING) {
         s->now_s += tick_s;
         faults(s);
         for (uint32_t i = 0; i < spec->n_nodes; i++)
@@ -147,7 +147,7 @@ static void run(struct cluster *s)
         for (int i = 0; i < 4 && coordinate(s); i++)
             ;
     }
-    s->r->ended = atomic_load(&s->seg.h->run) != SEG_RUNNING;
+    s->r->ended = atomic_load(&s->first.seg.h->run) != SEG_RUNNING;
     s->r->time_s = s->now_s - start_s;
     double rate = 0;
     for (uint32_t i = 0; i < spec->n_nodes; i++) {
@@ -160,7 +160,7 @@ static void run(struct cluster *s)
 bool cluster_run(const struct cluster_spec *spec, struct cluster_result *r)
 {
     struct cluster s = {
-        .t.ops = &sim_transport_ops, .spec = spec, .r = r, .now_s = 1};
+        .first.t.ops = &sim_transport_ops, .spec = spec, .r = r, .now_s = 1};
 
     *r = (struct cluster_result){.least = UINT64_MAX};
     s.elems = (size_t)spec->opt.n_samples + 1;

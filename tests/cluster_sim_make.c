@@ -21,7 +21,7 @@ static bool make_segment(struct cluster *s, uint32_t index)
     char name[SEGMENT_NAME];
 
     if (index == 0) {
-        n->seg = &s->seg;
+        n->seg = &s->first.seg;
         return true;
     }
     if (segment_create(n->n, s->elems, s->bufs, (size_t)1 << 16, &n->own, name,
@@ -55,9 +55,10 @@ static bool make_node(struct cluster *s, uint32_t index)
         n->worker[w].parts.carries = launch_keeps_parts(&s->spec->opt);
         n->worker[w].parts.polls = s->spec->opt.polls;
         for (uint32_t b = 0; b < s->bufs; b++) {
-            n->worker[w].slot[b] = index == 0 ? segment_slot(&s->seg, w, b)
-                                   : n->seg   ? segment_slot(n->seg, w, b)
-                                              : calloc(s->elems, sizeof(float));
+            n->worker[w].slot[b] = index == 0
+                                       ? segment_slot(&s->first.seg, w, b)
+                                   : n->seg ? segment_slot(n->seg, w, b)
+                                            : calloc(s->elems, sizeof(float));
             if (!n->worker[w].slot[b])
                 return false;
         }
@@ -67,10 +68,7 @@ static bool make_node(struct cluster *s, uint32_t index)
 
 void sim_clean_up(struct cluster *s)
 {
-    coordinator_destroy(s->c);
-    exchange_destroy(s->x);
-    node_destroy(s->node);
-    segment_detach(&s->seg);
+    first_node_destroy(&s->first);
     for (uint32_t i = 0; s->nodes && i < s->spec->n_nodes; i++) {
         struct node_sim *n = &s->nodes[i];
         for (uint32_t w = 0; i && !n->seg && n->worker && w < n->n; w++) {
@@ -95,7 +93,6 @@ void sim_clean_up(struct cluster *s)
 
 /* Keep a record, and do another again, as far as that is asked for. */
 static bool attach(struct cluster *s, const struct dsgd_options *opt,
-                   const struct cutoff_spec *cutoff,
                    const uint32_t *worker_node)
 {
     const struct cluster_spec *spec = s->spec;
@@ -126,12 +123,12 @@ static bool attach(struct cluster *s, const struct dsgd_options *opt,
     job.n_settings = 1;
     if (good && spec->record)
         good = record_create(spec->record, &job, &record, NULL) == DSGD_OK;
-    if (good && cutoff->mode == CUTOFF_REPLAY)
-        good = record_replay_open(cutoff->file, &job,
+    if (good && s->first.cutoff.mode == CUTOFF_REPLAY)
+        good = record_replay_open(s->first.cutoff.file, &job,
                                   opt->work == DSGD_WORK_SHARED, &replay,
                                   NULL) == DSGD_OK;
-    coordinator_record(s->c, record);
-    coordinator_replay(s->c, replay);
+    coordinator_record(s->first.c, record);
+    coordinator_replay(s->first.c, replay);
     free(names);
     return good;
 }
@@ -141,34 +138,16 @@ bool sim_set_up(struct cluster *s)
     const struct cluster_spec *spec = s->spec;
     uint32_t n = spec->n_nodes * spec->per_node;
     struct dsgd_options opt = spec->opt;
-    struct cutoff_spec cutoff;
-    char name[SEGMENT_NAME];
     uint32_t *worker_node = calloc(n, sizeof *worker_node);
 
     for (uint32_t w = 0; worker_node && w < n; w++)
         worker_node[w] = w / spec->per_node;
     opt.grad_elems = s->elems;
     bool good =
-        worker_node && launch_check(&opt, &cutoff, NULL) == DSGD_OK &&
-        segment_create(spec->per_node, s->elems, s->bufs, (size_t)64 << 20,
-                       &s->seg, name, NULL) == DSGD_OK;
-    if (good)
-        segment_unlink(name);
-    good = good && node_create(&s->seg, &s->node, NULL) == DSGD_OK &&
-           exchange_create(s->node, &s->t, 0, spec->n_nodes, &s->x, NULL) ==
-               DSGD_OK;
-    struct coordinator_config config = {.opt = &opt,
-                                        .cutoff = &cutoff,
-                                        .n_workers = n,
-                                        .n_nodes = spec->n_nodes,
-                                        .worker_node = worker_node,
-                                        .node = s->node,
-                                        .exchange = s->x,
-                                        .transport = &s->t,
-                                        .model = spec->model,
-                                        .clock = &s->clock};
-    good = good && coordinator_create(&config, &s->c, NULL) == DSGD_OK &&
-           attach(s, &opt, &cutoff, worker_node);
+        worker_node &&
+        first_node_create(&s->first, &opt, (size_t)64 << 20, n, spec->n_nodes,
+                          worker_node, spec->model, NULL) == DSGD_OK &&
+        attach(s, &opt, worker_node);
     free(worker_node);
     for (uint32_t i = 0; good && i < spec->n_nodes; i++)
         good = make_node(s, i);

@@ -187,10 +187,10 @@ static void look_at_segment(struct cluster *s)
 {
     struct node_sim *n = &s->nodes[0];
 
-    n->published = atomic_load(&s->seg.h->published);
-    n->started = atomic_load(&s->seg.h->started);
+    n->published = atomic_load(&s->first.seg.h->published);
+    n->started = atomic_load(&s->first.seg.h->started);
     for (uint32_t w = 0; w < n->n; w++) {
-        const struct seg_worker *worker = &s->seg.workers[w];
+        const struct seg_worker *worker = &s->first.seg.workers[w];
         n->share[w].first = atomic_load(&worker->assign_first);
         n->share[w].count = atomic_load(&worker->assign_step) == n->started
                                 ? atomic_load(&worker->assign_count)
@@ -203,7 +203,7 @@ static void look_at_segment(struct cluster *s)
 static void take_parts(struct cluster *s, uint32_t index)
 {
     struct node_sim *n = &s->nodes[index];
-    struct node *node = index ? n->node : s->node;
+    struct node *node = index ? n->node : s->first.node;
 
     while (node_event(node, &n->events[n->n_events])) {
         const struct msg_event *e = &n->events[n->n_events++];
@@ -220,7 +220,7 @@ static void give_back(struct cluster *s, uint32_t index)
     struct msg m;
 
     while (n->node && node_return(n->node, &m)) {
-        coordinator_returned(s->c, index, &m, s->now_s);
+        coordinator_returned(s->first.c, index, &m, s->now_s);
         node_returned(n->node);
     }
 }
@@ -242,8 +242,8 @@ static void send_life(struct cluster *s, uint32_t index)
         silent_s[w] = (float)(s->now_s - k->life_s);
     }
     if (index)
-        coordinator_has(s->c, index, n->published);
-    coordinator_life(s->c, index, silent_s, &m, s->now_s);
+        coordinator_has(s->first.c, index, n->published);
+    coordinator_life(s->first.c, index, silent_s, &m, s->now_s);
 }
 
 /* Slower than anything else that is sent. */
@@ -254,7 +254,7 @@ static void send_sum(struct cluster *s, uint32_t index)
     if (n->sum_travels && s->now_s >= n->arrives_s) {
         n->sum_travels = false;
         n->sum_held = true;
-        exchange_message(s->x, index, &n->sent_msg, n->sent,
+        exchange_message(s->first.x, index, &n->sent_msg, n->sent,
                          s->elems * sizeof *n->sent);
     }
     if (!n->sum_waits || n->sum_travels || n->sum_held)
@@ -290,10 +290,10 @@ static void send_events(struct cluster *s, uint32_t index)
     struct node_sim *n = &s->nodes[index];
 
     if (index && (n->n_events || n->told != n->published))
-        coordinator_has(s->c, index, n->published);
+        coordinator_has(s->first.c, index, n->published);
     n->told = n->published;
     if (n->n_events)
-        coordinator_events(s->c, index, n->events, n->n_events, s->now_s);
+        coordinator_events(s->first.c, index, n->events, n->n_events, s->now_s);
     for (uint32_t i = 0; i < n->n_events; i++)
         node_early_event(&n->early, &n->events[i]);
     n->n_events = 0;

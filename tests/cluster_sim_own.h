@@ -4,12 +4,10 @@
 #define DSGD_TESTS_CLUSTER_SIM_OWN_H
 
 #include "cluster_sim.h"
-#include "exchange.h"
+#include "first_node.h"
 #include "node_early.h"
 #include "parts_sim.h"
 #include "rng.h"
-#include "segment.h"
-#include "transport.h"
 
 enum { QUEUE = 64 };
 
@@ -73,16 +71,11 @@ struct node_sim {
 };
 
 struct cluster {
-    struct transport t; /* first */
+    struct first_node first; /* first */
     const struct cluster_spec *spec;
     struct cluster_result *r;
     struct rng rng;
     double now_s;
-    struct segment seg;
-    struct node *node; /* 0 */
-    struct exchange *x;
-    struct coordinator *c;
-    struct own_clock clock;
     struct node_sim *nodes; /* [n_nodes] */
     size_t elems;           /* a sample each, and one more */
     uint32_t bufs;

@@ -93,7 +93,7 @@ static bool is_known(struct cluster *s, struct node_sim *n, uint32_t w)
     if (!k->n_given)
         return true;
     if (n == s->nodes)
-        return atomic_load(&s->seg.workers[w].accepted) == word;
+        return atomic_load(&s->first.seg.workers[w].accepted) == word;
     return n->known_step == k->step && n->known[w] == k->n_given;
 }
 

@@ -16,23 +16,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "coordinator.h"
-#include "exchange.h"
+#include "../first_node.h"
 #include "launch.h"
 #include "rng.h"
-#include "segment.h"
 #include "timing.h"
-#include "transport.h"
 
 enum { PER_NODE = 40, STEPS = 60, WARM_UP = 15 };
 
 struct bench {
-    struct transport t; /* first */
-    struct segment seg;
-    struct node *node;
-    struct exchange *x;
-    struct coordinator *c;
-    struct own_clock clock;
+    struct first_node first; /* first */
     struct timing_model *model;
     uint32_t n, n_nodes;
     uint64_t step;
@@ -116,37 +108,11 @@ static bool control(struct transport *t, uint32_t node, const struct msg *m,
     return true;
 }
 
-static bool always(struct transport *t, uint32_t node)
-{
-    (void)t;
-    (void)node;
-    return true;
-}
-
-static void bulk(struct transport *t, uint32_t node, const struct msg *m,
-                 const void *body, size_t bytes, const void *tail,
-                 size_t tail_bytes)
-{
-    (void)t;
-    (void)node;
-    (void)m;
-    (void)body;
-    (void)bytes;
-    (void)tail;
-    (void)tail_bytes;
-}
-
-static void release(struct transport *t, uint32_t node)
-{
-    (void)t;
-    (void)node;
-}
-
 static const struct transport_ops ops = {.control = control,
-                                         .bulk_idle = always,
-                                         .bulk = bulk,
-                                         .release = release,
-                                         .drained = always};
+                                         .bulk_idle = first_node_idle,
+                                         .bulk = first_node_bulk,
+                                         .release = first_node_release,
+                                         .drained = first_node_idle};
 
 /* Node 0's sum reads the segment; the others' are there at once. */
 static void answer_sums(struct bench *b)
@@ -159,16 +125,16 @@ static void answer_sums(struct bench *b)
         if (!b->asked[i])
             continue;
         b->asked[i] = false;
-        exchange_message(b->x, i, &m, &b->one, sizeof b->one);
+        exchange_message(b->first.x, i, &m, &b->one, sizeof b->one);
     }
 }
 
 static bool coordinate(struct bench *b)
 {
-    bool did = coordinator_tick(b->c, b->now_s);
+    bool did = coordinator_tick(b->first.c, b->now_s);
 
     answer_sums(b);
-    return exchange_pump(b->x) || did;
+    return exchange_pump(b->first.x) || did;
 }
 
 static void send(struct bench *b, const uint32_t *worker, uint32_t count,
@@ -183,7 +149,7 @@ static void send(struct bench *b, const uint32_t *worker, uint32_t count,
                                   .value = 1,
                                   .fraction = 1,
                                   .duration_s = b->duration[worker[i]]};
-    coordinator_events(b->c, node_of(worker[0]), e, count, b->now_s);
+    coordinator_events(b->first.c, node_of(worker[0]), e, count, b->now_s);
 }
 
 static int by_duration(const void *x, const void *y)
@@ -210,9 +176,9 @@ static uint32_t step_own(struct bench *b, struct rng *rng, bool single,
     uint32_t arrived = 0;
     double start_s = b->now_s;
 
-    b->step = node_published(b->node) + 1;
+    b->step = node_published(b->first.node) + 1;
     draw(b, rng, single);
-    while (arrived < b->n && node_published(b->node) < b->step) {
+    while (arrived < b->n && node_published(b->first.node) < b->step) {
         uint32_t first = b->order[arrived];
         uint32_t count = single ? 1 : on_node(b, node_of(first));
         b->now_s = start_s + (double)b->duration[first];
@@ -222,7 +188,7 @@ static uint32_t step_own(struct bench *b, struct rng *rng, bool single,
         while (coordinate(b))
             ;
         double took_s = (double)(sys_now_ns() - began) * 1e-9;
-        if (node_published(b->node) < b->step)
+        if (node_published(b->first.node) < b->step)
             *arrive_s += took_s;
         else
             *close_s = took_s;
@@ -233,13 +199,13 @@ static uint32_t step_own(struct bench *b, struct rng *rng, bool single,
 /* Parts that node 0's workers offer and that are accepted. */
 static uint32_t parts_here(struct bench *b, struct msg_event *e, uint32_t most)
 {
-    struct seg_pool *pool = b->seg.pool;
+    struct seg_pool *pool = b->first.seg.pool;
     uint32_t n = 0;
 
     for (uint32_t l = 0; l < most; l++) {
         uint64_t word = atomic_load(&pool->claim);
         bool fixed = SEGMENT_POOL_INDEX(atomic_load(&pool->fixed)) > l;
-        uint64_t first = fixed ? atomic_load(&b->seg.parts[l].count) : 0;
+        uint64_t first = fixed ? atomic_load(&b->first.seg.parts[l].count) : 0;
         bool own = !b->had[l] && first;
         struct seg_event offer = {.kind = SEG_EVENT_PART,
                                   .fraction = .06f,
@@ -252,9 +218,9 @@ static uint32_t parts_here(struct bench *b, struct msg_event *e, uint32_t most)
         b->had[l] = true;
         if (!own)
             atomic_store(&pool->claim, word + 1);
-        segment_post(&b->seg, l, &offer);
+        segment_post(&b->first.seg, l, &offer);
     }
-    while (n < most && node_event(b->node, &e[n]))
+    while (n < most && node_event(b->first.node, &e[n]))
         n++;
     return n;
 }
@@ -298,14 +264,14 @@ static void answer_revokes(struct bench *b)
             m.u.pool.part = p->whose;
             m.u.pool.tokens = p->first[p->whose];
             p->first[p->whose] = 0;
-            coordinator_returned(b->c, i, &m, b->now_s);
+            coordinator_returned(b->first.c, i, &m, b->now_s);
         }
         if (!p->asked)
             continue;
         p->asked = false;
         m.flags = 0;
         m.u.pool.tokens = p->revoked;
-        coordinator_returned(b->c, i, &m, b->now_s);
+        coordinator_returned(b->first.c, i, &m, b->now_s);
     }
 }
 
@@ -316,22 +282,22 @@ static uint32_t step_shared(struct bench *b, bool single, double *arrive_s,
     struct msg_event e[PER_NODE];
     uint32_t arrived = 0;
 
-    b->step = node_published(b->node) + 1;
+    b->step = node_published(b->first.node) + 1;
     memset(b->had, 0, sizeof b->had);
-    for (uint32_t i = 0; node_published(b->node) < b->step;
+    for (uint32_t i = 0; node_published(b->first.node) < b->step;
          i = (i + 1) % b->n_nodes) {
         uint32_t most = single ? 1 : on_node(b, i);
         uint32_t n = i ? parts_there(b, i, e, most) : parts_here(b, e, most);
         b->now_s += .06 / b->n_nodes;
         uint64_t began = sys_now_ns();
         if (n)
-            coordinator_events(b->c, i, e, n, b->now_s);
+            coordinator_events(b->first.c, i, e, n, b->now_s);
         answer_revokes(b);
         while (coordinate(b))
             ;
         double took_s = (double)(sys_now_ns() - began) * 1e-9;
         arrived += n;
-        if (node_published(b->node) < b->step)
+        if (node_published(b->first.node) < b->step)
             *arrive_s += took_s;
         else
             *close_s = took_s;
@@ -372,9 +338,9 @@ static bool make(struct bench *b, const char *cutoff, const char *model)
                                .work = b->shared ? DSGD_WORK_SHARED
                                                  : DSGD_WORK_OWN};
     struct cutoff_spec spec;
-    char name[SEGMENT_NAME];
     uint32_t *worker_node = calloc(b->n, sizeof *worker_node);
     struct dsgd_error err = {""};
+    size_t before = 0;
 
     snprintf(opt.cutoff, sizeof opt.cutoff, "%s",
              b->sized    ? "dynamic"
@@ -387,28 +353,11 @@ static bool make(struct bench *b, const char *cutoff, const char *model)
         worker_node ? launch_check(&opt, &spec, &err) : DSGD_E_NOMEM;
     if (rc == DSGD_OK)
         rc = launch_model(&opt, &spec, &b->model, &err);
-    if (rc == DSGD_OK)
-        rc = segment_create(PER_NODE, 1, launch_slot_bufs(&opt), 0, &b->seg,
-                            name, &err);
     if (rc == DSGD_OK) {
-        segment_unlink(name);
-        rc = node_create(&b->seg, &b->node, &err);
+        before = mallinfo2().uordblks + mallinfo2().hblkhd;
+        rc = first_node_create(&b->first, &opt, 0, b->n, b->n_nodes,
+                               worker_node, b->model, &err);
     }
-    if (rc == DSGD_OK)
-        rc = exchange_create(b->node, &b->t, 0, b->n_nodes, &b->x, &err);
-    struct coordinator_config config = {.opt = &opt,
-                                        .cutoff = &spec,
-                                        .n_workers = b->n,
-                                        .n_nodes = b->n_nodes,
-                                        .worker_node = worker_node,
-                                        .model = b->model,
-                                        .node = b->node,
-                                        .exchange = b->x,
-                                        .transport = &b->t,
-                                        .clock = &b->clock};
-    size_t before = mallinfo2().uordblks + mallinfo2().hblkhd;
-    if (rc == DSGD_OK)
-        rc = coordinator_create(&config, &b->c, &err);
     if (rc != DSGD_OK)
         fprintf(stderr, "coordinator: %s\n", err.text);
     else
@@ -448,7 +397,7 @@ static void measure(struct bench *b)
 
 static bool bench(uint32_t n, const char *cutoff, const char *model)
 {
-    struct bench b = {.t.ops = &ops, .n = n, .now_s = 1, .one = 1};
+    struct bench b = {.first.t.ops = &ops, .n = n, .now_s = 1, .one = 1};
 
     running = &b;
     b.n_nodes = (n + PER_NODE - 1) / PER_NODE;
@@ -463,10 +412,7 @@ static bool bench(uint32_t n, const char *cutoff, const char *model)
                 make(&b, cutoff, model);
     if (good)
         measure(&b);
-    coordinator_destroy(b.c);
-    exchange_destroy(b.x);
-    node_destroy(b.node);
-    segment_detach(&b.seg);
+    first_node_destroy(&b.first);
     timing_model_free(b.model);
     free(b.pool);
     free(b.asked);

@@ -9,18 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client.h"
+#include "../crew.h"
 #include "measure.h"
-#include "node.h"
 
 enum kind { SHARED, CARRIED, OWN };
 
 struct bench {
     size_t floats, parts;
     enum kind kind;
-    struct segment seg;
-    struct node *node;
-    struct dsgd *d;
+    struct crew crew; /* of one */
     float *grad, *out;
     double *claim, *deposit, *copy, *saxpy; /* [parts] us */
 };
@@ -43,8 +40,6 @@ static bool make(struct bench *b)
         .late = b->kind == CARRIED ? DSGD_LATE_CARRY : DSGD_LATE_REQUEUE,
         .batch = b->kind == OWN ? b->parts : 1,
         .parts = b->kind == OWN ? (uint32_t)b->parts : 1};
-    struct segment own;
-    char name[SEGMENT_NAME];
 
     b->grad = some_floats(b->floats);
     b->out = some_floats(b->floats);
@@ -52,22 +47,13 @@ static bool make(struct bench *b)
     b->deposit = calloc(b->parts, sizeof *b->deposit);
     b->copy = calloc(b->parts, sizeof *b->copy);
     b->saxpy = calloc(b->parts, sizeof *b->saxpy);
-    if (!b->grad || !b->out || !b->claim || !b->deposit || !b->copy ||
-        !b->saxpy ||
-        segment_create(1, b->floats, 2, 0, &b->seg, name, NULL) != DSGD_OK)
-        return false;
-    bool good = segment_attach(name, &own, NULL) == DSGD_OK &&
-                node_create(&b->seg, &b->node, NULL) == DSGD_OK &&
-                client_create(&opt, &own, 0, NULL, &b->d, NULL) == DSGD_OK;
-    segment_unlink(name);
-    return good;
+    return b->grad && b->out && b->claim && b->deposit && b->copy && b->saxpy &&
+           crew_create(&b->crew, 1, b->floats) && crew_join_all(&b->crew, &opt);
 }
 
 static void drop(struct bench *b)
 {
-    client_destroy(b->d);
-    node_destroy(b->node);
-    segment_detach(&b->seg);
+    crew_destroy(&b->crew);
     free(b->grad);
     free(b->out);
     free(b->claim);
@@ -93,10 +79,10 @@ static void answer(struct bench *b)
     struct msg m = {.kind = MSG_KNOWN, .count = 1, .step = 1};
     struct msg_event e;
 
-    while (node_event(b->node, &e)) {
+    while (node_event(b->crew.node, &e)) {
         uint32_t deposits = (uint32_t)(e.value >> 32);
         if (e.kind == SEG_EVENT_DEPOSIT)
-            node_message(b->node, &m, &deposits, sizeof deposits);
+            node_message(b->crew.node, &m, &deposits, sizeof deposits);
     }
 }
 
@@ -108,18 +94,18 @@ static bool measure(struct bench *b)
     struct dsgd_part part;
 
     if (b->kind != OWN)
-        node_pool(b->node, 1, 1, false, &range, 1, b->parts);
-    node_start(b->node, 1, &share);
-    if (dsgd_step_begin(b->d, &step) != DSGD_OK)
+        crew_pool(&b->crew, 1, 0, 1, &range, 1, b->parts);
+    node_start(b->crew.node, 1, &share);
+    if (dsgd_step_begin(b->crew.d[0], &step) != DSGD_OK)
         return false;
     for (size_t i = 0; i < b->parts; i++) {
         peers(b, i);
         double start = now_us();
-        if (dsgd_claim(b->d, &part) != DSGD_OK)
+        if (dsgd_claim(b->crew.d[0], &part) != DSGD_OK)
             return false;
         b->claim[i] = now_us() - start;
         start = now_us();
-        if (dsgd_deposit(b->d, b->grad, b->floats, 1) != DSGD_OK)
+        if (dsgd_deposit(b->crew.d[0], b->grad, b->floats, 1) != DSGD_OK)
             return false;
         b->deposit[i] = now_us() - start;
         answer(b);
@@ -136,7 +122,7 @@ static bool run(struct bench *b, size_t floats, size_t repeats, enum kind kind)
     if (make(b) && measure(b))
         return true;
     fprintf(stderr, "deposit: %s\n",
-            b->d ? dsgd_error_text(b->d) : "no memory");
+            b->crew.d[0] ? dsgd_error_text(b->crew.d[0]) : "no memory");
     return false;
 }
 

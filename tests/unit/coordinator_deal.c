@@ -1,23 +1,17 @@
 /* What the coordinator says to nodes in a step of shared work, message by
  * message: a worker that waits and then dies or leaves is not waited for. */
+#include "../first_node.h"
 #include "coordinator_loads.h"
 #include "coordinator_parts_priv.h"
 #include "coordinator_shares.h"
-#include "launch.h"
 #include "model_data.h"
-#include "segment.h"
 #include "tap.h"
 
 enum { NODES = 3, WORKERS = 4, PART = 2 };
 static const uint32_t worker_node[WORKERS] = {0, 1, 1, 2};
 
 struct world {
-    struct transport t; /* first */
-    struct segment seg;
-    struct node *node;
-    struct exchange *x;
-    struct coordinator *c;
-    struct own_clock clock;
+    struct first_node first; /* first */
     double now_s;
     uint64_t parts[NODES], tokens[NODES], done[NODES]; /* samples */
     bool revoked[NODES];
@@ -38,15 +32,9 @@ static bool control(struct transport *t, uint32_t node, const struct msg *m,
     return true;
 }
 
-static bool always(struct transport *t, uint32_t node)
-{
-    (void)t;
-    (void)node;
-    return true;
-}
-
-static const struct transport_ops ops = {
-    .control = control, .bulk_idle = always, .drained = always};
+static const struct transport_ops ops = {.control = control,
+                                         .bulk_idle = first_node_idle,
+                                         .drained = first_node_idle};
 
 static void tell(struct world *w, uint32_t node, uint32_t worker,
                  enum seg_event_kind kind, uint64_t value)
@@ -54,13 +42,13 @@ static void tell(struct world *w, uint32_t node, uint32_t worker,
     struct msg_event e = {
         .worker = worker, .kind = kind, .step = 1, .value = value};
 
-    coordinator_events(w->c, node, &e, 1, w->now_s);
+    coordinator_events(w->first.c, node, &e, 1, w->now_s);
 }
 
 static bool tick(struct world *w)
 {
     w->now_s += .001;
-    return coordinator_tick(w->c, w->now_s);
+    return coordinator_tick(w->first.c, w->now_s);
 }
 
 /* A node's worker gives all parts that may be accepted, and wants more. */
@@ -85,27 +73,10 @@ static bool begin(struct world *w)
                                .epochs = 1,
                                .work = DSGD_WORK_SHARED,
                                .cutoff = "full"};
-    struct cutoff_spec cutoff;
-    char name[SEGMENT_NAME];
 
-    *w = (struct world){.t.ops = &ops, .now_s = 1};
-    if (launch_check(&opt, &cutoff, NULL) != DSGD_OK ||
-        segment_create(1, 1, 2, 0, &w->seg, name, NULL) != DSGD_OK)
-        return false;
-    segment_unlink(name);
-    struct coordinator_config config = {.opt = &opt,
-                                        .cutoff = &cutoff,
-                                        .n_workers = WORKERS,
-                                        .n_nodes = NODES,
-                                        .worker_node = worker_node,
-                                        .transport = &w->t,
-                                        .clock = &w->clock};
-    if (node_create(&w->seg, &w->node, NULL) != DSGD_OK ||
-        exchange_create(w->node, &w->t, 0, NODES, &w->x, NULL) != DSGD_OK)
-        return false;
-    config.node = w->node;
-    config.exchange = w->x;
-    if (coordinator_create(&config, &w->c, NULL) != DSGD_OK)
+    *w = (struct world){.first.t.ops = &ops, .now_s = 1};
+    if (first_node_create(&w->first, &opt, 0, WORKERS, NODES, worker_node, NULL,
+                          NULL) != DSGD_OK)
         return false;
     for (uint32_t k = 0, local = 0; k < WORKERS; k++) {
         local = k && worker_node[k] == worker_node[k - 1] ? local + 1 : 0;
@@ -114,14 +85,6 @@ static bool begin(struct world *w)
     while (tick(w))
         ;
     return w->tokens[1] && w->tokens[2];
-}
-
-static void end(struct world *w)
-{
-    coordinator_destroy(w->c);
-    exchange_destroy(w->x);
-    node_destroy(w->node);
-    segment_detach(&w->seg);
 }
 
 /* Whether node 1, of which a worker waited and `then` came, is asked for its
@@ -140,7 +103,7 @@ static bool asked(enum seg_event_kind then)
         }
         good = w.revoked[1];
     }
-    end(&w);
+    first_node_destroy(&w.first);
     return good;
 }
 

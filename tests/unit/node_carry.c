@@ -1,19 +1,16 @@
-/* Parts that were late for their step, on one node, the test in the
+/* Parts that were late for their step, on one c.node, the test in the
  * coordinator's place: they are offered in the next step, once, if that wants
  * them; and parts that are as they were recorded. */
 #include <pthread.h>
 #include <string.h>
 
+#include "../crew.h"
 #include "../tap.h"
-#include "client.h"
-#include "node.h"
 #include "sys.h"
 
 enum { WORKERS = 2, FLOATS = 40, PART = 5 };
 
-static struct segment seg;
-static struct node *node;
-static struct dsgd *d[WORKERS];
+static struct crew c;
 static uint8_t mask[WORKERS];
 static uint32_t n_parts, n_carried, n_kept, n_waiting; /* heard in the step */
 static uint64_t accepted;                              /* samples */
@@ -24,33 +21,22 @@ static void begin(enum dsgd_late late, const char *cutoff)
                                .batch = 10,
                                .work = DSGD_WORK_SHARED,
                                .late = late};
-    struct segment own;
-    char name[SEGMENT_NAME];
 
     snprintf(opt.cutoff, sizeof opt.cutoff, "%s", cutoff);
-    bool good = segment_create(WORKERS, FLOATS, 2, 1 << 20, &seg, name, NULL) ==
-                    DSGD_OK &&
-                node_create(&seg, &node, NULL) == DSGD_OK;
-    for (uint32_t w = 0; w < WORKERS; w++)
-        good = good && segment_attach(name, &own, NULL) == DSGD_OK &&
-               client_create(&opt, &own, w, NULL, &d[w], NULL) == DSGD_OK;
-    segment_unlink(name);
-    ok(good, "a node with %d workers", WORKERS);
+    ok(crew_create(&c, WORKERS, FLOATS) && crew_join_all(&c, &opt),
+       "a node with %d workers", WORKERS);
 }
 
 static void end(void)
 {
-    for (uint32_t w = 0; w < WORKERS; w++)
-        client_destroy(d[w]);
-    node_destroy(node);
-    segment_detach(&seg);
+    crew_destroy(&c);
 }
 
 static void hear(void)
 {
     struct msg_event e;
 
-    while (node_event(node, &e)) {
+    while (node_event(c.node, &e)) {
         n_kept += e.kind == SEG_EVENT_KEPT;
         n_waiting += e.kind == SEG_EVENT_WAITS;
         if (e.kind != SEG_EVENT_PART)
@@ -69,16 +55,13 @@ static void start(uint64_t step, uint32_t flags, uint64_t tokens,
 {
     static const struct msg_share share[WORKERS];
     struct msg_range range = {step * 1000, parts * PART};
-    struct msg m = {.kind = MSG_POOL, .flags = flags, .count = 1, .step = step};
     struct dsgd_step s;
 
-    m.u.pool.part = PART;
-    m.u.pool.tokens = tokens;
-    node_start(node, step, share);
+    node_start(c.node, step, share);
     if (parts)
-        node_message(node, &m, &range, sizeof range);
+        crew_pool(&c, step, flags, PART, &range, 1, tokens);
     for (uint32_t w = 0; w < WORKERS; w++)
-        dsgd_step_begin(d[w], &s);
+        dsgd_step_begin(c.d[w], &s);
     memset(mask, 0, sizeof mask);
     n_parts = n_carried = n_kept = n_waiting = 0;
     accepted = 0;
@@ -90,30 +73,25 @@ static void publish(uint64_t step)
     struct msg m = {.kind = MSG_PUBLISH, .step = step, .u.mean.samples = 1};
     double sum = 0;
 
-    float *to = node_sum(node, mask, 1);
+    float *to = node_sum(c.node, mask, 1);
     for (uint32_t i = 0; i < FLOATS; i++)
         sum += (double)to[i];
     ok(fabs(sum - (double)accepted) < 1e-6, "the sum holds what was accepted");
-    node_commit(node, &m);
-    node_show(node, &m, NULL);
+    node_commit(c.node, &m);
+    node_show(c.node, &m, NULL);
 }
 
 static void take(uint32_t w)
 {
     struct dsgd_mean mean;
 
-    while (dsgd_next_mean(d[w], &mean) == DSGD_OK)
+    while (dsgd_next_mean(c.d[w], &mean) == DSGD_OK)
         ;
 }
 
 static enum dsgd_err deposit(uint32_t w)
 {
-    const struct dsgd_part *part = &d[w]->work.part;
-    float grad[FLOATS] = {0};
-
-    for (uint64_t i = 0; i < part->n_samples; i++)
-        grad[(part->first_sample + i) % FLOATS] += 1;
-    return dsgd_deposit(d[w], grad, FLOATS, part->n_samples);
+    return crew_deposit(&c, w);
 }
 
 /* A claim, while the aggregator does its work. */
@@ -133,10 +111,10 @@ static bool claims(uint32_t w, uint64_t first)
     pthread_t thread;
 
     atomic_store(&is_claimed, false);
-    pthread_create(&thread, NULL, claim_in_thread, d[w]);
+    pthread_create(&thread, NULL, claim_in_thread, c.d[w]);
     while (!atomic_load(&is_claimed)) {
         hear();
-        node_nap(node, node_bell(node), 200000);
+        node_nap(c.node, node_bell(c.node), 200000);
     }
     pthread_join(thread, NULL);
     hear();
@@ -157,7 +135,7 @@ static void be_late(void)
     publish(1);
     is_int(deposit(0), DSGD_ABANDON, "a third is too late");
     take(0);
-    is_int(dsgd_claim(d[1], &claimed_part), DSGD_ABANDON, "the step is over");
+    is_int(dsgd_claim(c.d[1], &claimed_part), DSGD_ABANDON, "the step is over");
     take(1);
 }
 
@@ -169,7 +147,7 @@ static void offer_again(uint32_t entry)
                           .entry = entry | MSG_CARRIED_PART};
 
     n_parts = n_waiting = 0;
-    segment_post(&seg, 1, &e);
+    segment_post(&c.seg, 1, &e);
     hear();
 }
 
@@ -213,7 +191,8 @@ static void test_unwanted(void)
     accepted = PART;
     publish(2);
     for (uint32_t w = 0; w < WORKERS; w++) {
-        is_int(dsgd_claim(d[w], &claimed_part), DSGD_ABANDON, "a step passes");
+        is_int(dsgd_claim(c.d[w], &claimed_part), DSGD_ABANDON,
+               "a step passes");
         take(w);
     }
     start(3, MSG_CARRIES, 4 * PART, 4);
@@ -234,7 +213,7 @@ static void script(uint64_t step, uint32_t flags, uint64_t tokens,
         .kind = MSG_SCRIPT, .flags = flags, .count = n, .step = step};
 
     m.u.pool.tokens = tokens;
-    node_message(node, &m, s, n * sizeof *s);
+    node_message(c.node, &m, s, n * sizeof *s);
     start(step, 0, 0, 0);
 }
 
@@ -264,7 +243,8 @@ static void test_script(void)
        "which it keeps");
     publish(1);
     for (uint32_t w = 0; w < WORKERS; w++) {
-        is_int(dsgd_claim(d[w], &claimed_part), DSGD_ABANDON, "it has no more");
+        is_int(dsgd_claim(c.d[w], &claimed_part), DSGD_ABANDON,
+               "it has no more");
         take(w);
     }
     script(2, MSG_CARRIES, 10, second, 1);
@@ -289,10 +269,10 @@ static void start_first(uint64_t step, uint64_t tokens)
 
     m.u.pool.part = PART;
     m.u.pool.tokens = tokens;
-    node_start(node, step, share);
-    node_message(node, &m, range, sizeof range);
+    node_start(c.node, step, share);
+    node_message(c.node, &m, range, sizeof range);
     for (uint32_t w = 0; w < WORKERS; w++)
-        dsgd_step_begin(d[w], &s);
+        dsgd_step_begin(c.d[w], &s);
     memset(mask, 0, sizeof mask);
     n_parts = n_carried = n_kept = n_waiting = 0;
     accepted = 0;
@@ -308,22 +288,24 @@ static void test_first(void)
     start_first(2, 3 * PART);
     ok(claims(0, 2000) && n_carried == 2, "a first part, after late ones");
     ok(deposit(0) == DSGD_OK, "it is offered");
-    is_int((long)node_withdraw(node, 2, 0), 9, "and withdrawn before");
+    is_int((long)node_withdraw(c.node, 2, 0), 9, "and withdrawn before");
     hear();
     ok(claims(0, 2020) && deposit(0) == DSGD_OK, "another part is");
     hear();
     is_int((long)accepted, 3 * PART, "what was accepted");
     ok(claims(1, 2009), "the other's first part");
-    ok(dsgd_poll(d[1], 1, 2) == DSGD_GO_ON, "is wanted");
-    ok(claims(0, 2025) && dsgd_poll(d[0], 1, 2) == DSGD_GO_ON, "as is another");
+    ok(dsgd_poll(c.d[1], 1, 2) == DSGD_GO_ON, "is wanted");
+    ok(claims(0, 2025) && dsgd_poll(c.d[0], 1, 2) == DSGD_GO_ON,
+       "as is another");
     publish(2);
-    ok(dsgd_poll(d[1], 1, 2) == DSGD_ABANDON, "not once the step is over");
-    ok(dsgd_poll(d[0], 1, 2) == DSGD_GO_ON, "but what is carried");
+    ok(dsgd_poll(c.d[1], 1, 2) == DSGD_ABANDON, "not once the step is over");
+    ok(dsgd_poll(c.d[0], 1, 2) == DSGD_GO_ON, "but what is carried");
     is_int(deposit(1), DSGD_ABANDON, "the first part is too late");
     is_int(deposit(0), DSGD_ABANDON, "so is the other");
     take(0);
     take(1);
-    ok(!d[1]->work.carry.n && d[0]->work.carry.n == 1, "which alone is kept");
+    ok(!c.d[1]->work.carry.n && c.d[0]->work.carry.n == 1,
+       "which alone is kept");
     end();
 }
 

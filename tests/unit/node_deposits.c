@@ -7,26 +7,22 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../crew.h"
 #include "../tap.h"
-#include "client.h"
-#include "node.h"
 #include "sys.h"
 
 enum { WORKERS = 3, BATCH = 10, PART = 4, LARGE = 300000 };
 
-struct crew {
-    struct segment seg;
-    struct node *node;
-    struct dsgd *d[WORKERS];
+static struct crew c;
+
+static struct { /* as the coordinator hears of the open step */
     size_t floats;
     struct msg_event last[WORKERS]; /* DEPOSIT or COMMIT of the open step */
-    uint32_t known[WORKERS];        /* deposits, as the coordinator hears */
+    uint32_t known[WORKERS];        /* deposits */
     uint64_t given[WORKERS];        /* samples */
     uint8_t mask[WORKERS];
     uint64_t step;
-};
-
-static struct crew c;
+} heard;
 
 static struct dsgd_options options(size_t floats)
 {
@@ -37,42 +33,24 @@ static struct dsgd_options options(size_t floats)
                                  .deposits = true};
 }
 
-static bool join(uint32_t w, const char *name)
+static void begin(size_t floats)
 {
-    struct dsgd_options opt = options(c.floats);
-    struct segment own;
-
-    return segment_attach(name, &own, NULL) == DSGD_OK &&
-           client_create(&opt, &own, w, NULL, &c.d[w], NULL) == DSGD_OK;
-}
-
-static void begin(size_t floats, char *name)
-{
-    c = (struct crew){.floats = floats};
-    ok(segment_create(WORKERS, floats, 2, 1 << 20, &c.seg, name, NULL) ==
-               DSGD_OK &&
-           node_create(&c.seg, &c.node, NULL) == DSGD_OK,
-       "a node with %d workers", WORKERS);
+    memset(&heard, 0, sizeof heard);
+    heard.floats = floats;
+    ok(crew_create(&c, WORKERS, floats), "a node with %d workers", WORKERS);
 }
 
 static void begin_here(void)
 {
-    char name[SEGMENT_NAME];
-    bool good = true;
+    const struct dsgd_options opt = options(40);
 
-    begin(40, name);
-    for (uint32_t w = 0; w < WORKERS; w++)
-        good = join(w, name) && good;
-    segment_unlink(name);
-    ok(good, "all are here");
+    begin(40);
+    ok(crew_join_all(&c, &opt), "all are here");
 }
 
 static void end(void)
 {
-    for (uint32_t w = 0; w < WORKERS; w++)
-        client_destroy(c.d[w]);
-    node_destroy(c.node);
-    segment_detach(&c.seg);
+    crew_destroy(&c);
 }
 
 static void start(uint64_t step, uint64_t count)
@@ -81,10 +59,10 @@ static void start(uint64_t step, uint64_t count)
 
     for (uint32_t w = 0; w < WORKERS; w++)
         share[w] = (struct msg_share){.first = w * BATCH, .count = count};
-    memset(c.mask, 0, sizeof c.mask);
-    memset(c.known, 0, sizeof c.known);
-    memset(c.given, 0, sizeof c.given);
-    c.step = step;
+    memset(heard.mask, 0, sizeof heard.mask);
+    memset(heard.known, 0, sizeof heard.known);
+    memset(heard.given, 0, sizeof heard.given);
+    heard.step = step;
     node_start(c.node, step, share);
 }
 
@@ -99,39 +77,39 @@ static uint32_t hear(enum seg_event_kind kind)
         bool deposit = e.kind == SEG_EVENT_DEPOSIT;
         if (!deposit && e.kind != SEG_EVENT_COMMIT)
             continue;
-        c.last[e.worker] = e;
-        if (e.step != c.step || !e.value)
+        heard.last[e.worker] = e;
+        if (e.step != heard.step || !e.value)
             continue;
-        c.mask[e.worker] = (uint8_t)(MSG_OWN | (e.buf ? MSG_OWN_BUF : 0));
-        c.given[e.worker] = deposit ? (uint32_t)e.value : e.value;
+        heard.mask[e.worker] = (uint8_t)(MSG_OWN | (e.buf ? MSG_OWN_BUF : 0));
+        heard.given[e.worker] = deposit ? (uint32_t)e.value : e.value;
         if (deposit)
-            c.known[e.worker] = (uint32_t)(e.value >> 32);
+            heard.known[e.worker] = (uint32_t)(e.value >> 32);
     }
     return n;
 }
 
 static void know(void)
 {
-    struct msg m = {.kind = MSG_KNOWN, .count = WORKERS, .step = c.step};
+    struct msg m = {.kind = MSG_KNOWN, .count = WORKERS, .step = heard.step};
 
-    node_message(c.node, &m, c.known, sizeof c.known);
+    node_message(c.node, &m, heard.known, sizeof heard.known);
 }
 
 /* Close the step with what was heard of.  Each float of the sum is its samples.
  */
 static bool publish(void)
 {
-    struct msg m = {.kind = MSG_PUBLISH, .step = c.step};
+    struct msg m = {.kind = MSG_PUBLISH, .step = heard.step};
     bool any = false, good = true;
 
     for (uint32_t w = 0; w < WORKERS; w++) {
-        any = any || c.mask[w];
-        m.u.mean.samples += c.given[w];
+        any = any || heard.mask[w];
+        m.u.mean.samples += heard.given[w];
     }
     float *mean =
-        any ? node_sum(c.node, c.mask, 1)
-            : memset(node_reserve(c.node), 0, c.floats * sizeof *mean);
-    for (size_t i = 0; i < c.floats; i++)
+        any ? node_sum(c.node, heard.mask, 1)
+            : memset(node_reserve(c.node), 0, heard.floats * sizeof *mean);
+    for (size_t i = 0; i < heard.floats; i++)
         good = good && mean[i] == (float)m.u.mean.samples;
     node_commit(c.node, &m);
     node_show(c.node, &m, NULL);
@@ -142,7 +120,8 @@ static bool begins(uint32_t w)
 {
     struct dsgd_step step;
 
-    return dsgd_step_begin(c.d[w], &step) == DSGD_OK && step.index == c.step;
+    return dsgd_step_begin(c.d[w], &step) == DSGD_OK &&
+           step.index == heard.step;
 }
 
 static enum dsgd_err claim(uint32_t w)
@@ -155,11 +134,11 @@ static enum dsgd_err claim(uint32_t w)
 static enum dsgd_err deposit(uint32_t w)
 {
     uint64_t samples = c.d[w]->work.part.n_samples;
-    float *grad = malloc(c.floats * sizeof *grad);
+    float *grad = malloc(heard.floats * sizeof *grad);
 
-    for (size_t i = 0; i < c.floats; i++)
+    for (size_t i = 0; i < heard.floats; i++)
         grad[i] = (float)samples;
-    enum dsgd_err rc = dsgd_deposit(c.d[w], grad, c.floats, samples);
+    enum dsgd_err rc = dsgd_deposit(c.d[w], grad, heard.floats, samples);
     free(grad);
     return rc;
 }
@@ -183,16 +162,17 @@ static void test_step(void)
     start(1, BATCH);
     ok(begins(0) && begins(1) && begins(2) && gives(0), "the first part");
     ok(hear(SEG_EVENT_DEPOSIT) == 1 &&
-           c.last[0].value == (UINT64_C(1) << 32 | 4) && !c.last[0].buf &&
-           c.last[0].duration_s >= 0,
+           heard.last[0].value == (UINT64_C(1) << 32 | 4) &&
+           !heard.last[0].buf && heard.last[0].duration_s >= 0,
        "is told of");
     know();
     ok(gives(0) && hear(SEG_EVENT_DEPOSIT) == 1 &&
-           c.last[0].value == (UINT64_C(2) << 32 | 8) && c.last[0].buf == 1,
+           heard.last[0].value == (UINT64_C(2) << 32 | 8) &&
+           heard.last[0].buf == 1,
        "the next, in the other buffer, says how many there are");
     know();
-    ok(gives(0) && hear(SEG_EVENT_COMMIT) == 1 && c.last[0].value == 10 &&
-           !c.last[0].buf && !(c.last[0].fraction < 1),
+    ok(gives(0) && hear(SEG_EVENT_COMMIT) == 1 && heard.last[0].value == 10 &&
+           !heard.last[0].buf && !(heard.last[0].fraction < 1),
        "the last is the commit of all");
     is_int(claim(0), DSGD_ABANDON, "and nothing is left");
     ok(gives(1) && hear(SEG_EVENT_DEPOSIT) == 1 && claim(1) == DSGD_OK,
@@ -201,11 +181,12 @@ static void test_step(void)
        "a third computes its first");
     ok(publish(), "14 samples are in the mean");
     ok(deposit(1) == DSGD_ABANDON && hear(SEG_EVENT_COMMIT) == 1 &&
-           c.last[1].value == 0 && fabsf(c.last[1].fraction - .8f) < 1e-6f,
+           heard.last[1].value == 0 &&
+           fabsf(heard.last[1].fraction - .8f) < 1e-6f,
        "it learns that the step is over, and tells of 8 samples' time");
     ok(dsgd_poll(c.d[2], 1, 2) == DSGD_ABANDON && claim(2) == DSGD_ABANDON &&
-           hear(SEG_EVENT_COMMIT) == 1 && c.last[2].value == 0 &&
-           c.last[2].fraction == 0,
+           hear(SEG_EVENT_COMMIT) == 1 && heard.last[2].value == 0 &&
+           heard.last[2].fraction == 0,
        "and so does who has given nothing");
     ok(takes(0) && takes(1) && takes(2), "all go on");
     start(2, 0);
@@ -249,10 +230,10 @@ static void test_waits(void)
            hear(SEG_EVENT_DEPOSIT) == 1,
        "a part is not known of yet");
     ok(sleeps(&waiter) && hear(SEG_EVENT_DEPOSIT) == 0, "the next one waits");
-    c.known[0] = 0;
+    heard.known[0] = 0;
     know();
     ok(hear(SEG_EVENT_DEPOSIT) == 0, "also when others' are known");
-    c.known[0] = 1;
+    heard.known[0] = 1;
     know();
     pthread_join(waiter.thread, NULL);
     ok(waiter.rc == DSGD_OK && hear(SEG_EVENT_DEPOSIT) == 1, "until it is");
@@ -358,7 +339,7 @@ static void test_storm(void)
         listen_some(&seed);
         sums = publish() && sums;
         for (uint32_t w = 0; w < WORKERS; w++)
-            parts += c.given[w] > 0 && c.given[w] < BATCH;
+            parts += heard.given[w] > 0 && heard.given[w] < BATCH;
     }
     for (uint32_t w = 0; w < WORKERS; w++) {
         pthread_join(thread[w], NULL);
@@ -370,11 +351,12 @@ static void test_storm(void)
     end();
 }
 
-static void child(uint32_t w, const char *name, uint64_t steps)
+static void child(uint32_t w, uint64_t steps)
 {
+    const struct dsgd_options opt = options(heard.floats);
     struct storm s = {w, steps, false};
 
-    if (!join(w, name))
+    if (!crew_join(&c, w, &opt))
         _exit(1);
     work(&s);
     _exit(s.good ? 0 : 1);
@@ -396,33 +378,32 @@ static void await_all(uint64_t step)
 static void test_stopped(void)
 {
     enum { STEPS = 150 };
-    char name[SEGMENT_NAME];
     pid_t pid[WORKERS];
     unsigned seed = 11;
     bool sums = true, good = true;
     uint64_t stopped = 0;
 
-    begin(LARGE, name);
+    begin(LARGE);
     for (uint32_t w = 0; w < WORKERS; w++) {
         pid[w] = fork();
         if (pid[w] == 0)
-            child(w, name, STEPS);
+            child(w, STEPS);
     }
     for (uint64_t step = 1; step <= STEPS; step++) {
         uint32_t victim = draw(&seed) % WORKERS;
         start(step, BATCH);
         do
             listen_some(&seed);
-        while (!c.given[victim]);
+        while (!heard.given[victim]);
         kill(pid[victim], SIGSTOP);
         listen_some(&seed);
-        stopped += c.given[victim] > 0 && c.given[victim] < BATCH;
+        stopped += heard.given[victim] > 0 && heard.given[victim] < BATCH;
         sums = publish() && sums;
         kill(pid[victim], SIGCONT);
         if (step < STEPS)
             await_all(step);
         if (step == 1)
-            segment_unlink(name);
+            segment_unlink(c.name);
     }
     for (uint32_t w = 0; w < WORKERS; w++) {
         int status = 0;

@@ -4,52 +4,35 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../crew.h"
 #include "../tap.h"
-#include "client.h"
-#include "node.h"
 #include "sys.h"
 
 enum { WORKERS = 4, FLOATS = 40, MOST = 64 };
 
-/* Float i of a gradient counts the samples i mod FLOATS. */
-struct crew {
-    struct segment seg;
-    struct node *node;
-    struct dsgd *d[WORKERS];
+static struct crew c;
+
+static struct { /* as the coordinator hears of the open step */
     uint8_t mask[WORKERS];
     struct msg_event event[MOST];
     uint32_t n_events;
-    uint64_t accepted; /* samples of this step, as the coordinator hears */
+    uint64_t accepted; /* samples */
     uint64_t waiting;  /* … of offers that wait */
-};
-
-static struct crew c;
+} heard;
 
 static void begin(enum dsgd_work work)
 {
-    struct dsgd_options opt = {
+    const struct dsgd_options opt = {
         .grad_elems = FLOATS, .batch = 10, .parts = 3, .work = work};
-    struct segment own;
-    char name[SEGMENT_NAME];
-    bool good = true;
 
-    c = (struct crew){.n_events = 0};
-    good = segment_create(WORKERS, FLOATS, 2, 1 << 20, &c.seg, name, NULL) ==
-               DSGD_OK &&
-           node_create(&c.seg, &c.node, NULL) == DSGD_OK;
-    for (uint32_t w = 0; w < WORKERS; w++)
-        good = good && segment_attach(name, &own, NULL) == DSGD_OK &&
-               client_create(&opt, &own, w, NULL, &c.d[w], NULL) == DSGD_OK;
-    segment_unlink(name);
-    ok(good, "a node with %d workers", WORKERS);
+    memset(&heard, 0, sizeof heard);
+    ok(crew_create(&c, WORKERS, FLOATS) && crew_join_all(&c, &opt),
+       "a node with %d workers", WORKERS);
 }
 
 static void end(void)
 {
-    for (uint32_t w = 0; w < WORKERS; w++)
-        client_destroy(c.d[w]);
-    node_destroy(c.node);
-    segment_detach(&c.seg);
+    crew_destroy(&c);
 }
 
 /* Hear what the node says; returns how many events were of this kind. */
@@ -57,15 +40,17 @@ static uint32_t hear(enum seg_event_kind kind)
 {
     uint32_t n = 0;
 
-    c.n_events = 0;
-    while (c.n_events < MOST && node_event(c.node, &c.event[c.n_events])) {
-        const struct msg_event *e = &c.event[c.n_events++];
+    heard.n_events = 0;
+    while (heard.n_events < MOST &&
+           node_event(c.node, &heard.event[heard.n_events])) {
+        const struct msg_event *e = &heard.event[heard.n_events++];
         n += e->kind == kind;
         if (e->kind == SEG_EVENT_PART) {
-            c.mask[e->worker] = (uint8_t)(MSG_OWN | (e->buf ? MSG_OWN_BUF : 0));
-            c.accepted += (uint32_t)e->value;
+            heard.mask[e->worker] =
+                (uint8_t)(MSG_OWN | (e->buf ? MSG_OWN_BUF : 0));
+            heard.accepted += (uint32_t)e->value;
         } else if (e->kind == SEG_EVENT_WAITS) {
-            c.waiting += e->value;
+            heard.waiting += e->value;
         }
     }
     return n;
@@ -79,8 +64,8 @@ static void start(uint64_t step, uint64_t count)
         share[w] =
             (struct msg_share){.epoch = 2, .first = w * count, .count = count};
     node_start(c.node, step, share);
-    memset(c.mask, 0, sizeof c.mask);
-    c.accepted = c.waiting = 0;
+    memset(heard.mask, 0, sizeof heard.mask);
+    heard.accepted = heard.waiting = 0;
 }
 
 static bool all_begin(uint64_t step)
@@ -102,8 +87,8 @@ static double publish(uint64_t step)
     bool any = false;
 
     for (uint32_t w = 0; w < WORKERS; w++)
-        any = any || c.mask[w];
-    float *mean = any ? node_sum(c.node, c.mask, 1)
+        any = any || heard.mask[w];
+    float *mean = any ? node_sum(c.node, heard.mask, 1)
                       : memset(node_reserve(c.node), 0, sizeof(float[FLOATS]));
     for (uint32_t i = 0; i < FLOATS; i++)
         sum += (double)mean[i];
@@ -134,12 +119,7 @@ static bool claims(uint32_t w, uint64_t first, uint64_t samples)
 
 static enum dsgd_err deposit(uint32_t w)
 {
-    const struct dsgd_part *part = &c.d[w]->work.part;
-    float grad[FLOATS] = {0};
-
-    for (uint64_t i = 0; i < part->n_samples; i++)
-        grad[(part->first_sample + i) % FLOATS] += 1;
-    return dsgd_deposit(c.d[w], grad, FLOATS, part->n_samples);
+    return crew_deposit(&c, w);
 }
 
 static enum dsgd_err claim(uint32_t w)
@@ -154,27 +134,28 @@ static void test_step(void)
     const struct msg_range range[] = {{10, 10}, {100, 5}};
 
     begin(DSGD_WORK_SHARED);
-    node_pool(c.node, 1, 4, false, range, 2, 15);
+    crew_pool(&c, 1, 0, 4, range, 2, 15);
     start(1, 0);
     ok(all_begin(1), "a step begins");
     ok(claims(0, 10, 4) && claims(1, 14, 4) && claims(2, 18, 2) &&
            claims(3, 100, 4),
        "the ranges are claimed part by part");
     ok(deposit(0) == DSGD_OK && hear(SEG_EVENT_PART) == 1 &&
-           c.event[0].worker == 0 && c.event[0].value == 4 &&
-           c.event[0].step == 1 && c.event[0].duration_s >= 0,
+           heard.event[0].worker == 0 && heard.event[0].value == 4 &&
+           heard.event[0].step == 1 && heard.event[0].duration_s >= 0,
        "the first is accepted");
     ok(claims(0, 104, 1) && deposit(3) == DSGD_OK && deposit(0) == DSGD_OK &&
            deposit(1) == DSGD_OK && deposit(2) == DSGD_OK &&
-           hear(SEG_EVENT_PART) == 4 && c.accepted == 15,
+           hear(SEG_EVENT_PART) == 4 && heard.accepted == 15,
        "and the others");
-    ok(c.event[0].worker != 0 || c.event[0].value == ((uint64_t)4 << 32 | 1),
+    ok(heard.event[0].worker != 0 ||
+           heard.event[0].value == ((uint64_t)4 << 32 | 1),
        "by their number");
     ok(publish(1) == 15, "the sum holds all of them");
     ok(claim(0) == DSGD_ABANDON && claim(1) == DSGD_ABANDON &&
            claim(2) == DSGD_ABANDON && claim(3) == DSGD_ABANDON && all_take(1),
        "the step is over");
-    node_pool(c.node, 2, 4, false, range, 1, 10);
+    crew_pool(&c, 2, 0, 4, range, 1, 10);
     start(2, 0);
     ok(all_begin(2) && claims(3, 10, 4) && deposit(3) == DSGD_OK &&
            hear(SEG_EVENT_PART) == 1 && publish(2) == 4,
@@ -196,14 +177,14 @@ static void test_tokens(void)
     pthread_t thread;
 
     begin(DSGD_WORK_SHARED);
-    node_pool(c.node, 1, 4, false, &range, 1, 6);
+    crew_pool(&c, 1, 0, 4, &range, 1, 6);
     start(1, 0);
     ok(all_begin(1) && claims(0, 0, 4) && claims(1, 4, 4) && claims(2, 8, 4) &&
            claims(3, 12, 4),
        "four claims");
     ok(deposit(1) == DSGD_OK && hear(SEG_EVENT_PART) == 1 &&
            deposit(0) == DSGD_OK && hear(SEG_EVENT_WAITS) == 1 &&
-           c.waiting == 4,
+           heard.waiting == 4,
        "tokens for one of two: the other waits");
     ok(claims(0, 16, 4), "it has claimed another meanwhile");
     rc_of_0 = -1;
@@ -211,27 +192,28 @@ static void test_tokens(void)
     usleep(20000);
     ok(hear(SEG_EVENT_PART) == 0 && rc_of_0 == -1,
        "but offers it only when the first is decided on");
-    node_tokens(c.node, 1, 1);
+    crew_tokens(&c, 1, 1);
     ok(hear(SEG_EVENT_PART) == 0, "3 samples are no part of 4");
-    node_tokens(c.node, 1, 1);
-    ok(!node_parts_told(c.node) && node_event(c.node, &c.event[0]) &&
-           c.event[0].kind == SEG_EVENT_PART && c.event[0].worker == 0 &&
-           c.event[0].value == 4,
+    crew_tokens(&c, 1, 1);
+    ok(node_event(c.node, &heard.event[0]) &&
+           heard.event[0].kind == SEG_EVENT_PART &&
+           heard.event[0].worker == 0 && heard.event[0].value == 4,
        "4 are");
-    c.accepted += 4;
+    heard.accepted += 4;
     pthread_join(thread, NULL);
     is_int(rc_of_0, DSGD_OK, "then the next is offered");
-    node_tokens(c.node, 7, 100);
+    crew_tokens(&c, 7, 100);
     ok(hear(SEG_EVENT_WAITS) == 1, "and waits, whatever other steps have");
-    node_tokens(c.node, 1, 4);
-    ok(hear(SEG_EVENT_PART) == 1 && c.accepted == 12, "until it is accepted");
-    node_pool(c.node, 1, 4, false, &more, 1, 9);
+    crew_tokens(&c, 1, 4);
+    ok(hear(SEG_EVENT_PART) == 1 && heard.accepted == 12,
+       "until it is accepted");
+    crew_pool(&c, 1, 0, 4, &more, 1, 9);
     ok(claims(0, 50, 4) && deposit(0) == DSGD_OK && hear(SEG_EVENT_PART) == 1,
        "a step gets more to do");
     is_int((long long)node_revoke(c.node, 1, 3), 3, "some is taken back");
     is_int((long long)node_revoke(c.node, 2, 3), 0, "not of another step");
     is_int((long long)node_revoke(c.node, 1, UINT64_MAX), 2, "… or all");
-    node_tokens(c.node, 1, 4);
+    crew_tokens(&c, 1, 4);
     ok(deposit(2) == DSGD_OK && hear(SEG_EVENT_PART) == 0,
        "then nothing is accepted any more");
     is_int((long long)publish(1), 16, "the sum holds what was");
@@ -274,7 +256,7 @@ static void test_messages(void)
     node_message(c.node, &m, NULL, 0);
     ok(deposit(2) == DSGD_OK && deposit(1) == DSGD_OK &&
            deposit(0) == DSGD_OK && hear(SEG_EVENT_PART) == 3 &&
-           c.accepted == 7,
+           heard.accepted == 7,
        "tokens come in messages");
     end();
 }
@@ -296,7 +278,8 @@ static void test_first(void)
     ok(all_begin(1) && claims(0, 0, 9) && claims(2, 20, 8) && claims(1, 10, 7),
        "each worker's first part is whole");
     ok(claims(3, 40, 2), "who has none claims of what is for all");
-    ok(deposit(0) == DSGD_OK && hear(SEG_EVENT_PART) == 1 && c.accepted == 9,
+    ok(deposit(0) == DSGD_OK && hear(SEG_EVENT_PART) == 1 &&
+           heard.accepted == 9,
        "it needs no other tokens");
     ok(dsgd_poll(c.d[1], 1, 7) == DSGD_GO_ON, "it is wanted");
     ok(deposit(2) == DSGD_OK, "another is offered");
@@ -317,10 +300,10 @@ static void test_first(void)
            dsgd_poll(c.d[1], 1, 2) == DSGD_GO_ON,
        "a worker that looks goes on with another part");
     ok(claims(2, 44, 2), "as does the one that was refused");
-    node_tokens(c.node, 1, 6);
+    crew_tokens(&c, 1, 6);
     ok(deposit(1) == DSGD_OK && deposit(2) == DSGD_OK &&
            deposit(3) == DSGD_OK && hear(SEG_EVENT_PART) == 3 &&
-           c.accepted == 15,
+           heard.accepted == 15,
        "what they offer then is accepted");
     near(publish(1), 15, 1e-6, "the sum holds that alone");
     ok(claim(0) == DSGD_ABANDON, "the step is over");
@@ -333,19 +316,19 @@ static void test_early(void)
     const struct msg_range range = {0, 30};
 
     begin(DSGD_WORK_SHARED);
-    node_pool(c.node, 1, 5, false, &range, 1, 5);
+    crew_pool(&c, 1, 0, 5, &range, 1, 5);
     start(1, 0);
     ok(all_begin(1) && claims(0, 0, 5) && claims(1, 5, 5) && claims(2, 10, 5) &&
            deposit(0) == DSGD_OK && deposit(1) == DSGD_OK &&
            hear(SEG_EVENT_PART) == 1,
        "a step with an offer that waits");
-    node_pool(c.node, 2, 6, false, &range, 1, 30);
+    crew_pool(&c, 2, 0, 6, &range, 1, 30);
     ok(hear(SEG_EVENT_PART) == 0, "which the next step's tokens are not for");
     ok(deposit(2) == DSGD_ABANDON && claim(0) == DSGD_ABANDON &&
            claim(1) == DSGD_ABANDON && claim(3) == DSGD_ABANDON,
        "workers see that it is over");
-    node_pool(c.node, 1, 5, false, &range, 1, 30);
-    node_tokens(c.node, 1, 30);
+    crew_pool(&c, 1, 0, 5, &range, 1, 30);
+    crew_tokens(&c, 1, 30);
     ok(publish(1) == 5 && all_take(1), "nothing joins it");
     start(2, 0);
     ok(all_begin(2) && claims(2, 0, 6) && deposit(2) == DSGD_OK &&
@@ -360,7 +343,7 @@ static void test_died(void)
     const struct msg_range range = {0, 20};
 
     begin(DSGD_WORK_SHARED);
-    node_pool(c.node, 1, 5, false, &range, 1, 5);
+    crew_pool(&c, 1, 0, 5, &range, 1, 5);
     start(1, 0);
     ok(all_begin(1) && claims(0, 0, 5) && deposit(0) == DSGD_OK &&
            hear(SEG_EVENT_PART) == 1 && claims(0, 5, 5) &&
@@ -368,18 +351,18 @@ static void test_died(void)
        "one part is accepted, one waits");
     segment_bury(&c.seg, 0, 9);
     ok(hear(SEG_EVENT_DIED) == 1, "the worker dies");
-    node_tokens(c.node, 1, 5);
+    crew_tokens(&c, 1, 5);
     ok(hear(SEG_EVENT_PART) == 0 && node_revoke(c.node, 1, 5) == 5,
        "what waited is no more");
     struct seg_event again = {.kind = SEG_EVENT_PART, .step = 1, .value = 5};
-    node_tokens(c.node, 1, 5);
+    crew_tokens(&c, 1, 5);
     segment_post(&c.seg, 1, &again);
     again.entry = 3;
     again.value = 6;
     segment_post(&c.seg, 1, &again);
     again.entry = 4;
     segment_post(&c.seg, 1, &again);
-    ok(hear(SEG_EVENT_PART) == 0 && c.n_events == 0,
+    ok(hear(SEG_EVENT_PART) == 0 && heard.n_events == 0,
        "no part twice, of other samples, or of none");
     is_int((long long)atomic_load(&c.seg.workers[0].hold_step), 1,
            "another process waits for the step's end");
@@ -399,7 +382,7 @@ static void test_errors(void)
     begin(DSGD_WORK_SHARED);
     is_int(dsgd_claim(c.d[0], &part), DSGD_E_STATE, "no step, no part");
     has_str(dsgd_error_text(c.d[0]), "no step was begun", "and why");
-    node_pool(c.node, 1, 5, false, &range, 1, 5);
+    crew_pool(&c, 1, 0, 5, &range, 1, 5);
     start(1, 0);
     ok(all_begin(1), "a step");
     is_int(dsgd_deposit(c.d[0], grad, FLOATS, 5), DSGD_E_STATE, "not claimed");
@@ -424,16 +407,16 @@ static void test_own(void)
            claims(1, 14, 4) && deposit(1) == DSGD_OK && claims(1, 18, 2),
        "a share in parts");
     ok(hear(SEG_EVENT_COMMIT) == 0 && deposit(1) == DSGD_OK &&
-           hear(SEG_EVENT_COMMIT) == 1 && c.event[0].value == 10,
+           hear(SEG_EVENT_COMMIT) == 1 && heard.event[0].value == 10,
        "the last one hands it over");
-    c.mask[1] = MSG_OWN;
+    heard.mask[1] = MSG_OWN;
     ok(claim(1) == DSGD_ABANDON, "nothing more");
     ok(claims(2, 20, 4) && deposit(2) == DSGD_OK && claims(2, 24, 4),
        "another");
     is_int((long long)publish(1), 10, "the first is in the sum");
     ok(deposit(2) == DSGD_OK && claim(2) == DSGD_ABANDON &&
-           hear(SEG_EVENT_COMMIT) == 1 && c.event[0].value == 8 &&
-           fabsf(c.event[0].fraction - .8f) < 1e-6f,
+           hear(SEG_EVENT_COMMIT) == 1 && heard.event[0].value == 8 &&
+           fabsf(heard.event[0].fraction - .8f) < 1e-6f,
        "what the other had of its share is told");
     ok(claim(0) == DSGD_ABANDON && claim(3) == DSGD_ABANDON && all_take(1),
        "the step is over for all");
@@ -488,29 +471,29 @@ static bool fill(uint64_t step, uint64_t part, uint64_t batch, double *want,
     bool used[MOST] = {false}, good = true;
 
     memset(want, 0, FLOATS * sizeof *want);
-    while (c.accepted < batch) {
+    while (heard.accepted < batch) {
         if (granted < batch) {
-            node_tokens(c.node, step, part);
+            crew_tokens(&c, step, part);
             granted += part;
         }
         if (draw(seed) % 4 == 0)
             granted -= node_revoke(c.node, step, part);
         hear(SEG_EVENT_PART);
-        for (uint32_t i = 0; i < c.n_events; i++) {
-            uint64_t entry = c.event[i].value >> 32;
-            if (c.event[i].kind != SEG_EVENT_PART)
+        for (uint32_t i = 0; i < heard.n_events; i++) {
+            uint64_t entry = heard.event[i].value >> 32;
+            if (heard.event[i].kind != SEG_EVENT_PART)
                 continue;
-            good =
-                good && c.event[i].step == step && entry < MOST && !used[entry];
+            good = good && heard.event[i].step == step && entry < MOST &&
+                   !used[entry];
             used[entry % MOST] = true;
             for (uint64_t k = 0; k < part; k++)
                 want[(step * 7 + entry * part + k) % FLOATS] += 1;
         }
-        if (!c.n_events)
+        if (!heard.n_events)
             node_nap(c.node, node_bell(c.node), 200000);
     }
     node_revoke(c.node, step, UINT64_MAX);
-    return good && c.accepted == batch;
+    return good && heard.accepted == batch;
 }
 
 static void test_storm(void)
@@ -530,9 +513,9 @@ static void test_storm(void)
     for (uint64_t step = 1; step <= STEPS; step++) {
         struct msg_range range = {step * 7, BATCH + WORKERS * PART};
         start(step, 0);
-        node_pool(c.node, step, PART, false, &range, 1, 0);
+        crew_pool(&c, step, 0, PART, &range, 1, 0);
         good = fill(step, PART, BATCH, want, &seed) && good;
-        float *sum = node_sum(c.node, c.mask, 1);
+        float *sum = node_sum(c.node, heard.mask, 1);
         for (uint32_t i = 0; i < FLOATS; i++)
             sums = sums && fabs((double)sum[i] - want[i]) < 1e-6;
         struct msg m = {.step = step, .u.mean.samples = BATCH};

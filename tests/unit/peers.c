@@ -6,21 +6,14 @@
  * worker for a state that comes through that buffer: the sum is refused. */
 #include <string.h>
 
-#include "coordinator.h"
-#include "launch.h"
-#include "segment.h"
+#include "../first_node.h"
 #include "tap.h"
 
 enum { NODES = 3, WORKERS = 3, HARD_TIMEOUT_S = 100 };
 static const uint32_t worker_node[WORKERS] = {0, 1, 2};
 
 struct world {
-    struct transport t; /* first */
-    struct segment seg;
-    struct node *node;
-    struct exchange *x;
-    struct coordinator *c;
-    struct own_clock clock;
+    struct first_node first; /* first */
     unsigned gives[NODES], closes[NODES], means[NODES], released[NODES];
     uint64_t give_step; /* of the last MSG_GIVE */
     bool takes_control, takes_bulk[NODES];
@@ -84,7 +77,7 @@ static void tell(struct world *w, uint32_t node, enum seg_event_kind kind,
     struct msg_event e = {
         .kind = kind, .step = step, .value = value, .fraction = 1};
 
-    coordinator_events(w->c, node, &e, 1, virtual_s);
+    coordinator_events(w->first.c, node, &e, 1, virtual_s);
 }
 
 static void life(struct world *w, uint32_t node, bool wants_state)
@@ -94,7 +87,7 @@ static void life(struct world *w, uint32_t node, bool wants_state)
 
     m.u.node.wants_state = wants_state;
     m.u.node.state_bytes = sizeof(float);
-    coordinator_life(w->c, node, &silent_s, &m, virtual_s);
+    coordinator_life(w->first.c, node, &silent_s, &m, virtual_s);
 }
 
 /* As the aggregator's loop, for a while. */
@@ -102,8 +95,8 @@ static void turn(struct world *w)
 {
     for (int i = 0; i < 20; i++) {
         virtual_s += .001;
-        coordinator_tick(w->c, virtual_s);
-        exchange_pump(w->x);
+        coordinator_tick(w->first.c, virtual_s);
+        exchange_pump(w->first.x);
     }
 }
 
@@ -114,7 +107,7 @@ static void send_sum(struct world *w, uint32_t node, uint64_t step,
     struct msg m = {
         .kind = MSG_SUM, .count = 1, .attempt = attempt, .step = step};
 
-    exchange_message(w->x, node, &m, &sum, sizeof sum);
+    exchange_message(w->first.x, node, &m, &sum, sizeof sum);
     turn(w);
 }
 
@@ -138,30 +131,13 @@ static bool begin(struct world *w)
                                .hard_timeout_s = HARD_TIMEOUT_S,
                                .spread_bytes = 4096,
                                .cutoff = "full"};
-    struct cutoff_spec cutoff;
-    char name[SEGMENT_NAME];
 
-    *w = (struct world){
-        .t.ops = &ops, .takes_control = true, .takes_bulk = {true, true, true}};
+    *w = (struct world){.first.t.ops = &ops,
+                        .takes_control = true,
+                        .takes_bulk = {true, true, true}};
     virtual_s = 1;
-    if (launch_check(&opt, &cutoff, NULL) != DSGD_OK ||
-        segment_create(1, 1, launch_slot_bufs(&opt), 0, &w->seg, name, NULL) !=
-            DSGD_OK)
-        return false;
-    segment_unlink(name);
-    struct coordinator_config config = {.opt = &opt,
-                                        .cutoff = &cutoff,
-                                        .n_workers = WORKERS,
-                                        .n_nodes = NODES,
-                                        .worker_node = worker_node,
-                                        .transport = &w->t,
-                                        .clock = &w->clock};
-    if (node_create(&w->seg, &w->node, NULL) != DSGD_OK ||
-        exchange_create(w->node, &w->t, 0, NODES, &w->x, NULL) != DSGD_OK)
-        return false;
-    config.node = w->node;
-    config.exchange = w->x;
-    if (coordinator_create(&config, &w->c, NULL) != DSGD_OK)
+    if (first_node_create(&w->first, &opt, 0, WORKERS, NODES, worker_node, NULL,
+                          NULL) != DSGD_OK)
         return false;
     for (uint32_t i = 0; i < NODES; i++)
         tell(w, i, SEG_EVENT_READY, 1, 0);
@@ -169,19 +145,11 @@ static bool begin(struct world *w)
     for (uint32_t i = 0; i < NODES; i++)
         give(w, i, 1);
     for (uint32_t i = 1; i < NODES; i++) {
-        coordinator_has(w->c, i, 1);
+        coordinator_has(w->first.c, i, 1);
         w->released[i] = 0;
     }
     return w->means[1] == 1 && w->means[2] == 1 && !w->closes[1] &&
            !w->closes[2];
-}
-
-static void end(struct world *w)
-{
-    coordinator_destroy(w->c);
-    exchange_destroy(w->x);
-    node_destroy(w->node);
-    segment_detach(&w->seg);
 }
 
 static void test_refused(void)
@@ -206,7 +174,7 @@ static void test_refused(void)
     give(&w, 0, 2);
     ok(w.closes[1] == 1 && w.closes[2] == 1,
        "and the sums are asked for again at its end");
-    end(&w);
+    first_node_destroy(&w.first);
 }
 
 /* The next that is asked, after a while; which: node 1 or 2, 0: none. */
@@ -247,7 +215,7 @@ static void test_whom(void)
     life(&w, 2, false);
     life(&w, 0, false);
     is_int(next_asked(&w), 0, "nor any more when the state is there");
-    end(&w);
+    first_node_destroy(&w.first);
 }
 
 /* The sum of node 2 does not come, and it is taken out of the second step. */
@@ -276,7 +244,7 @@ static void test_lost(void)
        "which is not asked for a state");
     life(&w, 2, false);
     ok(next_asked(&w) + next_asked(&w) == 3, "until it is heard of again");
-    end(&w);
+    first_node_destroy(&w.first);
 }
 
 /* A state before the means that a node has is of no use to it. */
@@ -295,7 +263,7 @@ static void test_behind(void)
     turn(&w);
     is_int(next_asked(&w), 2, "until it has");
     is_int((long long)w.give_step, 2, "a state after the last mean");
-    end(&w);
+    first_node_destroy(&w.first);
 }
 
 /* A worker of the coordinator's own node that has applied all means gives its
@@ -306,13 +274,13 @@ static void test_own_node(void)
 
     ok(begin(&w), "a run whose first node has a state");
     give(&w, 1, 2);
-    atomic_store(&w.seg.workers[0].applied, 1);
+    atomic_store(&w.first.seg.workers[0].applied, 1);
     life(&w, 0, true);
     turn(&w);
-    ok(atomic_load(&w.seg.workers[0].give_state) && !w.gives[1] &&
+    ok(atomic_load(&w.first.seg.workers[0].give_state) && !w.gives[1] &&
            !w.gives[2] && !w.released[1],
        "a worker of the same node is asked first, and no sum refused");
-    end(&w);
+    first_node_destroy(&w.first);
 }
 
 int main(void)
