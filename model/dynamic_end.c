@@ -288,19 +288,59 @@ void dynamic_state_save(const struct dynamic *d, void *out)
         timing_state_save(d->timing, at);
 }
 
-/* Of a saved state: the core, and n sums that may not be aligned. */
-static bool is_sane(const struct dynamic_core *c, size_t n,
-                    const char *order_sum_s)
+static bool is_time_or_nan(double x_s)
+{
+    return !(x_s < 0);
+}
+
+static bool is_finite_or_nan(double x)
+{
+    return !isinf(x);
+}
+
+/* Of a saved state. */
+static bool is_core(const struct dynamic_core *c)
+{
+    const struct live_state *l = &c->live;
+
+    return lambda_valid(&c->lambda) && lambda_valid(&c->foregone) &&
+           guard_carry_valid(&c->carry) && is_time_or_nan(c->lag_s) &&
+           is_finite_or_nan(c->lag_s) && is_time_or_nan(l->close_s) &&
+           is_finite_or_nan(l->close_s) && is_finite_or_nan(l->log_low) &&
+           is_finite_or_nan(l->log_high);
+}
+
+/* What of a worker outlives a step; the rest dynamic_begin sets. */
+static bool is_worker(const struct worker *w)
+{
+    bool good = isfinite(w->busy_s) && is_time_or_nan(w->last_s);
+
+    for (size_t i = 0; i < LIVE_POINTS; i++)
+        good = good && is_time_or_nan(w->points_s[i]);
+    return good;
+}
+
+/* The records of n workers, and their n sums, neither of which may be aligned. */
+static enum dsgd_err check_workers(const char *worker, const char *order_sum_s,
+                                   size_t n, struct dsgd_error *err)
 {
     for (size_t i = 0; i < n; i++) {
+        struct worker w;
         double sum_s;
         memcpy(&sum_s, order_sum_s + i * sizeof sum_s, sizeof sum_s);
         if (!(sum_s >= 0) || isinf(sum_s))
-            return false;
+            return error_set(err, DSGD_E_FORMAT,
+                             "dynamic: the saved state's sum of arrivals %zu "
+                             "is %g s",
+                             i + 1, sum_s);
+        memcpy(&w, worker + i * sizeof w, sizeof w);
+        if (!is_worker(&w))
+            return error_set(err, DSGD_E_FORMAT,
+                             "dynamic: the saved state has times of worker %zu "
+                             "that cannot be: busy for %g s, last %g s",
+                             i, w.busy_s, w.last_s);
     }
-    return lambda_valid(&c->lambda) && lambda_valid(&c->foregone) &&
-           guard_carry_valid(&c->carry) &&
-           (isnan(c->lag_s) || (c->lag_s >= 0 && isfinite(c->lag_s)));
+    return DSGD_OK;
 }
 
 enum dsgd_err dynamic_state_load(struct dynamic *d, const void *in,
@@ -320,16 +360,15 @@ enum dsgd_err dynamic_state_load(struct dynamic *d, const void *in,
     at += sizeof head;
     memcpy(&core, at, sizeof core);
     at += sizeof core;
-    if (!is_sane(&core, n, at + workers))
+    if (!is_core(&core))
         return error_set(err, DSGD_E_FORMAT,
                          "dynamic: the saved state has sums of times or "
                          "contributors that cannot be");
-    if (d->timing) {
-        enum dsgd_err rc =
-            timing_state_load(d->timing, at + body, head.timing_bytes, err);
-        if (rc != DSGD_OK)
-            return rc;
-    }
+    enum dsgd_err rc = check_workers(at, at + workers, n, err);
+    if (rc == DSGD_OK && d->timing)
+        rc = timing_state_load(d->timing, at + body, head.timing_bytes, err);
+    if (rc != DSGD_OK)
+        return rc;
     memcpy(&d->core, &core, sizeof core);
     memcpy(d->worker, at, workers);
     memcpy(d->order_sum_s, at + workers, n * sizeof *d->order_sum_s);

@@ -341,41 +341,68 @@ static void sit_out(void)
     dynamic_free(d);
 }
 
-static void state(void)
+/* Saved after so many steps, and loaded: do both decide alike? */
+static bool resumes(enum live_late late, enum rule rule, int steps,
+                    bool cautious)
 {
-    struct dynamic *a = create(LIVE_BUSY, RULE_LIVE, true, false),
-                   *b = create(LIVE_BUSY, RULE_LIVE, true, false);
+    struct dynamic *a = create(late, rule, true, false),
+                   *b = create(late, rule, true, false);
     struct cluster c = {.count = 0};
-    struct dynamic_spec spec;
-    struct dynamic *other;
-    struct dsgd_error err;
+    size_t bytes = dynamic_state_bytes(a);
+    char *saved = malloc(bytes);
     bool same = true;
 
     rng_seed(&c.rng, 9, 0);
-    for (int t = 0; t < 25; t++)
-        step(a, &c, LIVE_BUSY);
+    for (int t = 0; t < steps; t++)
+        step(a, &c, late);
+    if (cautious)
+        a->core.carry.cautious = true;
+    dynamic_state_save(a, saved);
+    same = dynamic_state_load(b, saved, bytes, NULL) == DSGD_OK;
+    struct cluster c2 = c;
+    for (int t = 0; t < 60 && same; t++) {
+        double ta = step(a, &c, late), tb = step(b, &c2, late);
+        const struct dynamic_record *ra = dynamic_record(a),
+                                    *rb = dynamic_record(b);
+        same = ta == tb && ra->contributors == rb->contributors &&
+               ra->step == rb->step && strcmp(ra->policy, rb->policy) == 0;
+        if (t == 0)
+            same = same && (!cautious || strcmp(rb->policy, "cautious") == 0);
+    }
+    free(saved);
+    dynamic_free(a);
+    dynamic_free(b);
+    return same;
+}
+
+static void resume(void)
+{
+    ok(resumes(LIVE_BUSY, RULE_LIVE, 5, false), "resumed in the warm-up");
+    ok(resumes(LIVE_BUSY, RULE_LIVE, 25, false), "after it");
+    ok(resumes(LIVE_BUSY, RULE_LIVE, 25, true), "while cautious");
+    ok(resumes(LIVE_POLL, RULE_LIVE, 25, true), "where late work is given up");
+    ok(resumes(LIVE_BUSY, RULE_RENEWAL, 25, false), "with a fixed rule");
+}
+
+/* A state of another cluster. */
+static void other(void)
+{
+    struct dynamic *a = create(LIVE_BUSY, RULE_LIVE, true, false), *b;
     size_t bytes = dynamic_state_bytes(a);
     char *saved = malloc(bytes);
+    struct dynamic_spec spec;
+    struct dsgd_error err;
+
     dynamic_state_save(a, saved);
-    is_int(dynamic_state_load(b, saved, bytes, &err), DSGD_OK, "loaded");
-    struct cluster c2 = c;
-    for (int t = 0; t < 25; t++) {
-        double ta = step(a, &c, LIVE_BUSY), tb = step(b, &c2, LIVE_BUSY);
-        same &= ta == tb && dynamic_record(a)->contributors ==
-                                dynamic_record(b)->contributors;
-    }
-    ok(same, "and goes on as if nothing had been");
-    is_int((long long)dynamic_record(b)->step, 49, "steps are counted on");
-    is_int(dynamic_state_load(b, saved, bytes - 1, &err), DSGD_E_FORMAT,
+    is_int(dynamic_state_load(a, saved, bytes - 1, &err), DSGD_E_FORMAT,
            "cut short");
     dynamic_spec_init(&spec);
     spec.n = N - 1;
-    dynamic_create(&spec, NULL, &other, NULL);
-    is_int(dynamic_state_load(other, saved, bytes, &err), DSGD_E_FORMAT,
+    dynamic_create(&spec, NULL, &b, NULL);
+    is_int(dynamic_state_load(b, saved, bytes, &err), DSGD_E_FORMAT,
            "of another cluster");
     has_str(err.text, "47 workers", "and says which");
     free(saved);
-    dynamic_free(other);
     dynamic_free(a);
     dynamic_free(b);
 }
@@ -389,15 +416,24 @@ static void damaged(void)
     size_t core = bytes - sizeof(struct dynamic_core) -
                   N * (sizeof *d->worker + sizeof(double)) -
                   timing_state_bytes(d->timing);
+    size_t worker = core + sizeof(struct dynamic_core) + 3 * sizeof *d->worker;
     const struct {
         size_t at;
         double value;
+        const char *says;
     } bad[] = {
-        {core + offsetof(struct dynamic_core, lambda.count), NAN},
-        {core + offsetof(struct dynamic_core, foregone.time_s), INFINITY},
-        {core + offsetof(struct dynamic_core, carry.full_s), -1},
-        {core + offsetof(struct dynamic_core, lag_s), INFINITY},
-        {bytes - timing_state_bytes(d->timing) - sizeof(double), NAN},
+        {core + offsetof(struct dynamic_core, lambda.count), NAN, "sums"},
+        {core + offsetof(struct dynamic_core, foregone.time_s), INFINITY,
+         "sums"},
+        {core + offsetof(struct dynamic_core, carry.full_s), -1, "sums"},
+        {core + offsetof(struct dynamic_core, lag_s), INFINITY, "sums"},
+        {core + offsetof(struct dynamic_core, live.close_s), -1, "sums"},
+        {core + offsetof(struct dynamic_core, live.log_high), INFINITY, "sums"},
+        {worker + offsetof(struct worker, busy_s), NAN, "worker 3"},
+        {worker + offsetof(struct worker, last_s), -1, "worker 3"},
+        {worker + offsetof(struct worker, points_s[1]), -1, "worker 3"},
+        {bytes - timing_state_bytes(d->timing) - sizeof(double), NAN,
+         "arrivals 48"},
     };
     char *good = malloc(bytes), *saved = malloc(bytes);
     struct dsgd_error err;
@@ -409,9 +445,10 @@ static void damaged(void)
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         memcpy(saved, good, bytes);
         memcpy(saved + bad[i].at, &bad[i].value, sizeof(double));
-        refused += dynamic_state_load(d, saved, bytes, &err) == DSGD_E_FORMAT;
+        refused += dynamic_state_load(d, saved, bytes, &err) == DSGD_E_FORMAT &&
+                   strstr(err.text, bad[i].says);
     }
-    is_int((long long)refused, 5, "sums that cannot be");
+    is_int((long long)refused, 10, "times and sums that cannot be");
     memcpy(saved, good, bytes);
     saved[core + offsetof(struct dynamic_core, carry.cautious)] = 7;
     is_int(dynamic_state_load(d, saved, bytes, &err), DSGD_E_FORMAT,
@@ -561,7 +598,8 @@ int main(void)
     mistaken();
     dry();
     sit_out();
-    state();
+    resume();
+    other();
     damaged();
     units();
     hostile();
