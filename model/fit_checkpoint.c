@@ -1,7 +1,6 @@
 #include "fit_checkpoint.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -6,7 +6,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "adam.h"
 #include "dsgd_error.h"
 
 /* Where a training stands; told to model files. */

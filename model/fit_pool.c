@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "error.h"
+#include "rng.h"
 #include "scenario.h"
 #include "timing.h"
 
@@ -186,7 +187,10 @@ static void cut_row(struct fit_trace *t, size_t step, float *sorted, size_t c,
     }
 }
 
-void fit_trace_cut(struct fit_trace *t, bool progress, struct rng *r)
+/* Cut what is seen of a trace at random closes, as if a rule had: late workers
+ * are censored there, and a fourth of them sits out the next step, or, when
+ * progress, are estimated with 10 % error. */
+static void cut(struct fit_trace *t, bool progress, struct rng *r)
 {
     double share = rng_range(r, .5, 1);
     float *sorted = malloc(t->n * sizeof *sorted);
@@ -256,7 +260,7 @@ static enum dsgd_err synth_one(struct fit_pool *pool, const struct fit_synth *s,
     if (rc == DSGD_OK)
         rc = add(pool, t, telemetry, &out, err);
     if (rc == DSGD_OK && mode < .4)
-        fit_trace_cut(out, mode < .18, &r);
+        cut(out, mode < .18, &r);
     trace_free(t);
     return rc;
 }

@@ -8,7 +8,6 @@
 #include <stdint.h>
 
 #include "dsgd_error.h"
-#include "rng.h"
 #include "trace.h"
 
 /* One cluster's steps.  Arrays belong to the pool. */
@@ -67,11 +66,6 @@ struct fit_synth {
  * closes, of 18 % estimated.  The target is always the whole row. */
 enum dsgd_err fit_pool_synth(struct fit_pool *pool, const struct fit_synth *s,
                              struct dsgd_error *err);
-
-/* Cut what is seen of a trace at random closes, as if a rule had: late workers
- * are censored there, and a fourth of them sits out the next step, or, when
- * progress, are estimated with 10 % error. */
-void fit_trace_cut(struct fit_trace *t, bool progress, struct rng *r);
 
 /* Cells of a trace's target of which something is known, from a step on. */
 size_t fit_trace_known(const struct fit_trace *t, size_t from);

@@ -4,7 +4,6 @@
 
 #include <stddef.h>
 
-#include "dsgd_error.h"
 #include "trace.h"
 
 struct oracle {

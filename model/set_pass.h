@@ -9,7 +9,6 @@
 #include <stdint.h>
 
 #include "dsgd_error.h"
-#include "predictive.h"
 #include "set_net.h"
 
 struct set_size {

@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "set_pass_priv.h"
-#include "vmath.h"
 
 static float *at(const struct set_net *net, float *grad, enum set_param_id id)
 {

@@ -7,7 +7,6 @@
  *
  * The worker's thread has the program's locale: no number with a fraction is read
  * or written in its turns. */
-#include <math.h>
 #include <sched.h>
 
 #include "aggregator_priv.h"

@@ -1,6 +1,5 @@
 #include "coordinator_checkpoint.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

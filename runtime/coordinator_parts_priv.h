@@ -59,16 +59,15 @@ struct deal {
                                         other */
     size_t n_parts;                  /* of all nodes in this step */
     uint64_t part;                   /* samples, divides the batch */
-    int64_t spare;   /* samples in the queue beyond those for the reserve */
-    bool opens;      /* nothing of the step is handed out yet */
-    bool gone;       /* a worker with a first part has gone */
-    bool ending;     /* tokens and ranges go together */
-    bool lean;       /* … also, as long as what was claimed is expected */
-    bool freezing;   /* the step is closed with what it has */
-    double freeze_s; /* own clock when that was decided */
-    double came_s;   /* … when the last part came, or a worker began */
-    double slow_s;   /* the longest that a part took, fading */
-    double look_s;   /* own clock of the next look without news */
+    int64_t spare; /* samples in the queue beyond those for the reserve */
+    bool opens;    /* nothing of the step is handed out yet */
+    bool gone;     /* a worker with a first part has gone */
+    bool ending;   /* tokens and ranges go together */
+    bool lean;     /* … also, as long as what was claimed is expected */
+    bool freezing; /* the step is closed with what it has */
+    double came_s; /* … when the last part came, or a worker began */
+    double slow_s; /* the longest that a part took, fading */
+    double look_s; /* own clock of the next look without news */
     bool news;
     uint64_t to_keep;     /* in a replay: samples of this step for the next */
     const char *hopeless; /* … why it can't go on, or NULL */

@@ -2,7 +2,6 @@
 
 #include <ctype.h>
 #include <dlfcn.h>
-#include <errno.h>
 #include <math.h>
 #include <pwd.h>
 #include <stdio.h>

@@ -1,7 +1,6 @@
 #include "modex.h"
 
 #include <pmix.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

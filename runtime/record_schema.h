@@ -2,7 +2,6 @@
 #ifndef DSGD_RECORD_SCHEMA_H
 #define DSGD_RECORD_SCHEMA_H
 
-#include <math.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>

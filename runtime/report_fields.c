@@ -1,5 +1,6 @@
 #include "report_fields.h"
 
+#include <stdio.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

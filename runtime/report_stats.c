@@ -9,7 +9,9 @@ static void swap(float *a, float *b)
     *b = t;
 }
 
-float report_select(float *x, size_t n, size_t k)
+/* The k-th smallest, k < n, from 0, of n values without NaN; reorders x.
+ * Hoare's FIND, linear time on average. */
+static float nth(float *x, size_t n, size_t k)
 {
     size_t low = 0, high = n - 1;
 
@@ -43,5 +45,5 @@ double report_quantile(float *x, size_t n, double q)
     size_t rank = (size_t)ceil(q * (double)n);
     if (rank < 1)
         rank = 1;
-    return report_select(x, n, (rank > n ? n : rank) - 1);
+    return nth(x, n, (rank > n ? n : rank) - 1);
 }

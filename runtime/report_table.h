@@ -2,6 +2,7 @@
 #ifndef DSGD_REPORT_TABLE_H
 #define DSGD_REPORT_TABLE_H
 
+#include <stdio.h>
 #include <stdbool.h>
 #include <stddef.h>
 

@@ -1,6 +1,5 @@
 #include "run_team.h"
 
-#include <errno.h>
 #include <math.h>
 #include <poll.h>
 #include <signal.h>
