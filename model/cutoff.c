@@ -6,6 +6,7 @@
 
 #include "error.h"
 #include "order_stats.h"
+#include "sort.h"
 
 enum { DEFAULT_WINDOW = 10 };
 
@@ -238,34 +239,6 @@ void cutoff_observe(struct cutoff *c, size_t worker, double duration_s)
         c->last_s[worker] = (float)log(duration_s);
 }
 
-/* The k-th smallest of x[n], from 0 (Hoare 1961); reorders x, which holds no
- * NaN. */
-static float nth(float *x, size_t n, size_t k)
-{
-    size_t low = 0, high = n - 1;
-
-    while (low < high) {
-        float pivot = x[low + (high - low) / 2];
-        size_t i = low, j = high;
-        for (;; i++, j--) {
-            while (x[i] < pivot)
-                i++;
-            while (x[j] > pivot)
-                j--;
-            if (i >= j)
-                break;
-            float swap = x[i];
-            x[i] = x[j];
-            x[j] = swap;
-        }
-        if (k <= j)
-            high = j;
-        else
-            low = j + 1;
-    }
-    return x[low];
-}
-
 void cutoff_end(struct cutoff *c)
 {
     size_t row = (size_t)(c->steps % c->window);
@@ -284,7 +257,7 @@ static double find_median_s(struct cutoff *c)
         if (!isnan(c->log_s[i]))
             c->sort_s[count++] = c->log_s[i];
     }
-    return count ? exp(nth(c->sort_s, count, count / 2)) : NAN;
+    return count ? exp(sort_nth(count, c->sort_s, count / 2)) : NAN;
 }
 
 double cutoff_median_s(struct cutoff *c)

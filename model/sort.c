@@ -103,3 +103,29 @@ void sort_indices(size_t n, const double *key, uint32_t *index)
 
     merge_exchange(n, &keyed, exchange_indices);
 }
+
+float sort_nth(size_t n, float *x, size_t k)
+{
+    size_t low = 0, high = n - 1;
+
+    while (low < high) {
+        float pivot = x[low + (high - low) / 2];
+        size_t i = low, j = high;
+        for (;; i++, j--) {
+            while (x[i] < pivot)
+                i++;
+            while (x[j] > pivot)
+                j--;
+            if (i >= j)
+                break;
+            float swap = x[i];
+            x[i] = x[j];
+            x[j] = swap;
+        }
+        if (k <= j)
+            high = j;
+        else
+            low = j + 1;
+    }
+    return x[low];
+}

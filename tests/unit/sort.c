@@ -53,8 +53,29 @@ static void sorting(void)
     ok(good, "sort_indices, with ties");
 }
 
+static void nth(void)
+{
+    enum { MOST = 60 };
+    float x[MOST];
+    double y[MOST];
+    struct rng r;
+    size_t wrong = 0;
+
+    rng_seed(&r, 2, 1);
+    for (size_t n = 1; n <= MOST; n++) {
+        for (size_t k = 0; k < n; k++) {
+            for (size_t i = 0; i < n; i++)
+                y[i] = x[i] = (float)rng_below(&r, k % 3 ? 5 : 1000);
+            sort_doubles(n, y);
+            wrong += (double)sort_nth(n, x, k) != y[k];
+        }
+    }
+    is_int((long long)wrong, 0, "sort_nth, with ties");
+}
+
 int main(void)
 {
     sorting();
+    nth();
     return done();
 }
