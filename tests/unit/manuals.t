@@ -22,8 +22,8 @@ items() {
 
 for program in dsgd-fit dsgd-replay dsgd-report dsgd-run dsgd-train; do
     same "$program: --help and the man page have the same options" \
-        "$("$builddir/$program" --help | grep -oE '(^|[ ,])--[a-z][a-z-]*' |
-            sed 's/.*--//')" \
+        "$("$builddir/$program" --help |
+            sed -nE 's/^ *(-[A-Za-z][^-]*)?--([a-z-]*).*/\2/p')" \
         "$(items $program.1 Fl | grep -o 'Fl -[a-z-]*' | sed 's/Fl -//')"
     for option in --help --version; do
         is "$program $option to a full disk" \
