@@ -9,9 +9,11 @@
  *     come to the end of the run, though no nap ends by itself.
  *
  * A BEGIN does not ring, nor, while the thread's own worker computes, a COMMIT,
- * which that worker finds when it commits.  Sleepers on the worker bell are woken by a system call,
- * which is left out when none seems to sleep; a ring of the other bell is one.
- * Each BREAK undoes one line that this rests on: the model must then fail. */
+ * which that worker finds when it commits.  Of a bell each who sleeps on it knows
+ * whether it has rung since he read it.  Sleepers on the worker bell are woken by
+ * a system call, which is left out when none seems to sleep; a ring of the other
+ * bell is one.  Each BREAK undoes one line that this rests on: the model must then
+ * fail. */
 #ifndef STEPS
 #define STEPS 2
 #endif
@@ -22,7 +24,9 @@
 #define COMPUTES 2
 
 byte queued[2], taken[2]; /* events: BEGIN and COMMIT of each step */
-byte published, worker_bell, agg_bell, dozing, asleep;
+byte published, dozing, asleep;
+bool agg_bell;       /* has rung since the thread read it */
+bool worker_bell[2]; /* the same for each worker */
 bool turn, wanted, working;
 bool sleeps[2];
 
@@ -33,24 +37,28 @@ inline post(w, kind)
 {
     queued[w]++;
     if
-    :: asleep == LIGHTLY && kind == COMMIT -> agg_bell++
+    :: asleep == LIGHTLY && kind == COMMIT -> agg_bell = true
     :: else
     fi
+}
+
+inline ring()
+{
+    d_step { worker_bell[0] = true; worker_bell[1] = true }
 }
 
 /* segment_call */
 inline call()
 {
 #ifdef BREAK_CALL
-    any = dozing;
-    worker_bell++;
+    any = dozing != 0;
+    ring();
 #else
-    worker_bell++;
-    any = dozing;
+    ring();
+    any = dozing != 0;
 #endif
     if
-    :: atomic { any -> any = 0; worker_bell++;
-        sleeps[0] = false; sleeps[1] = false }
+    :: atomic { any -> any = false; ring(); sleeps[0] = false; sleeps[1] = false }
     :: else
     fi
 }
@@ -118,7 +126,7 @@ inline unwatch(until)
     asleep = until;
 #ifndef BREAK_UNWATCH
     if
-    :: events -> agg_bell++
+    :: events -> agg_bell = true
     :: else
     fi
 #endif
@@ -129,7 +137,7 @@ inline hand_back(until)
     unwatch(until);
 #ifndef BREAK_END
     if
-    :: more || ended -> agg_bell++
+    :: more || ended -> agg_bell = true
     :: else
     fi;
 #endif
@@ -162,7 +170,7 @@ inline post_own(kind)
 inline doze(me)
 {
     dozing++;
-    atomic { sleeps[me] = worker_bell == bell };
+    atomic { sleeps[me] = !worker_bell[me] };
     atomic { !sleeps[me] -> dozing-- }
 }
 
@@ -182,7 +190,7 @@ inline drive()
         :: else
         fi;
         if
-        :: worker_bell != bell -> break
+        :: worker_bell[0] -> break
         :: true -> break
         :: !got -> !turn /* looks again when that has changed */
         fi
@@ -190,7 +198,7 @@ inline drive()
     did = false;
     got = false;
     if
-    :: worker_bell != bell -> hand_back(COMPUTES)
+    :: worker_bell[0] -> hand_back(COMPUTES)
     :: else ->
         try_turn();
         if
@@ -202,8 +210,8 @@ inline drive()
 
 active proctype own()
 {
-    byte step, bell, any;
-    bool got, did, more;
+    byte step;
+    bool any, got, did, more;
 
     do
     :: step == STEPS -> break
@@ -212,24 +220,23 @@ active proctype own()
         post_own(BEGIN);
         post_own(COMMIT);
         do
-        ::  bell = worker_bell;
+        ::  worker_bell[0] = false;
             if
             :: published >= step -> break
             :: else
             fi;
             drive();
             if
-            :: worker_bell == bell -> doze(0)
+            :: !worker_bell[0] -> doze(0)
             :: else
             fi
-        od;
-        bell = 0
+        od
     od
 }
 
 active proctype other()
 {
-    byte step, bell;
+    byte step;
 
     do
     :: step == STEPS -> break
@@ -237,20 +244,18 @@ active proctype other()
         atomic { step++; post(1, BEGIN) };
         post(1, COMMIT);
         do
-        ::  bell = worker_bell;
+        ::  worker_bell[1] = false;
             if
             :: published >= step -> break
             :: else -> doze(1)
             fi
-        od;
-        bell = 0
+        od
     od
 }
 
 active proctype thread()
 {
-    byte bell, any;
-    bool did;
+    bool any, did;
 
     do
     ::  if
@@ -260,7 +265,7 @@ active proctype thread()
             wanted = false
         fi;
         asleep = AWAKE;
-        bell = agg_bell;
+        agg_bell = false;
         if
         :: ended -> turn = false; break
         :: else
@@ -271,7 +276,7 @@ active proctype thread()
         :: did
         :: else -> /* node_nap */
 #ifdef BREAK_BELL
-            bell = agg_bell;
+            agg_bell = false;
 #endif
 #ifdef BREAK_NAP
             if
@@ -283,10 +288,9 @@ active proctype thread()
             :: events
             :: else ->
 #endif
-                agg_bell != bell
+                agg_bell
             fi
         fi;
-        bell = 0;
         did = false
     od
 }

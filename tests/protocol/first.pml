@@ -149,19 +149,29 @@ stopped:
     word = 0
 }
 
+/* Nobody else writes or reads any of this but `accepted`. */
 inline accept()
 {
-    d_step {
-        number = waits[w] - 1;
-        waits[w] = 0;
-        taken = taken | (1 << number);
-        sum[w] = sum[w] | (1 << number);
-        at[w] = waits_at[w];
-        tokens = (number -> tokens - 1 : tokens);
-        given++
-    }
+    number = waits[w] - 1;
+    waits[w] = 0;
+    taken = taken | (1 << number);
+    sum[w] = sum[w] | (1 << number);
+    at[w] = waits_at[w];
+    tokens = (number -> tokens - 1 : tokens);
+    given++;
     accepted[w] = (STEP(accepted[w]) == step -> accepted[w] + 1 : WORD(step, 1));
+    number = 0;
     w = 0
+}
+
+/* What waits is accepted when there are tokens for it. */
+inline settle()
+{
+    if
+    :: tokens && waits[0] -> w = 0; accept()
+    :: tokens && waits[1] -> w = 1; accept()
+    :: else
+    fi
 }
 
 proctype aggregator()
@@ -171,15 +181,17 @@ proctype aggregator()
 
 open: /* parts_pool, of a step whose predecessor may not be published yet */
     claim = 0;
-    i = 0;
-    do
-    :: i < PARTS -> part[i] = WORD(step, i); i++
-    :: else -> break
-    od;
-    there = 1;
-    limit = WORD(step, PARTS);
-    claim = WORD(step, 1);
+    d_step { /* who reads any of it looks at claim then: see parts.pml */
+        i = 0;
+        do
+        :: i < PARTS -> part[i] = WORD(step, i); i++
+        :: else -> break
+        od;
+        there = 1;
+        limit = WORD(step, PARTS)
+    }
     d_step {
+        claim = WORD(step, 1);
         taken = 0;
         given = 0;
         tokens = 0;
@@ -196,48 +208,40 @@ open: /* parts_pool, of a step whose predecessor may not be published yet */
     fi;
     do
     :: given == TOKENS -> break
-    :: atomic { given < TOKENS && reserve -> reserve--; tokens++ }
-    :: atomic { given < TOKENS && tokens && waits[0] -> w = 0 }; accept()
-    :: atomic { given < TOKENS && tokens && waits[1] -> w = 1 }; accept()
+    :: atomic { given < TOKENS && reserve -> reserve--; tokens++; settle() }
 #ifndef BREAK_WITHDRAW
     :: atomic { given < TOKENS && there && (taken & 1) == 0 ->
             there = 0; reserve++ }
 #endif
     :: atomic { given < TOKENS && nempty(queue) ->
-            queue ? w, its, number, buf };
-        if
-        :: its == step && number == 0 ->
+            queue ? w, its, number, buf;
             if
-            :: there && (taken & 1) == 0 ->
-                d_step { waits[w] = 1; waits_at[w] = buf };
+            :: its == step && number == 0 && there && (taken & 1) == 0 ->
+                waits[w] = 1;
+                waits_at[w] = buf;
                 accept()
+            :: its == step && number && (taken & (1 << number)) == 0 ->
+                waits[w] = number + 1;
+                waits_at[w] = buf;
+                settle()
             :: else
-            fi
-        :: its == step && number && (taken & (1 << number)) == 0 ->
-            waits[w] = number + 1;
-            waits_at[w] = buf
-        :: else
-        fi;
-        w = 0
+            fi;
+            its = 0;
+            number = 0;
+            buf = 0;
+            w = 0 }
     od;
-    i = 0; /* the sum, chunk by chunk: whenever it looks, it is this */
-    do
-    :: i < WORKERS ->
-        w = i;
-        assert(sum[w] == 0 || BUF(w, at[w]) == (step * 32 | sum[w]));
-        i++
-    :: else -> break
-    od;
-    w = 0;
+    i = 0;
+    d_step { /* the sum: whenever it looks, it is this */
+        assert(sum[0] == 0 || BUF(0, at[0]) == (step * 32 | sum[0]));
+        assert(sum[1] == 0 || BUF(1, at[1]) == (step * 32 | sum[1]))
+    }
     step++;
     if
     :: step <= STEPS -> goto open
     :: else -> published = STEPS
-    fi;
-end:
-    do /* offers that are too late */
-    :: queue ? w, its, number, buf
-    od
+    fi
+    /* Offers that are too late stay in the queue, which has room for them. */
 }
 
 init
