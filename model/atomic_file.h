@@ -43,7 +43,8 @@ enum dsgd_err atomic_file_begin(struct atomic_file *f, const char *path,
                                 mode_t mode, unsigned flags,
                                 struct dsgd_error *err);
 
-/* Append.  What goes wrong is told at the end, and makes the rest do nothing. */
+/* Append.  What goes wrong is told at the end, and makes the rest do
+ * nothing. */
 void atomic_file_write(struct atomic_file *f, const void *data, size_t bytes);
 
 /* Give it its name, or remove what was written.  Errors: DSGD_E_NOSPACE (the

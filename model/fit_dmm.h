@@ -26,8 +26,8 @@ struct fit_dmm_plan {
  *   model  in  of the kind dmm, for as many workers; initialised here unless
  *              plan->warm; kept
  *   data   in  kept
- * Errors: DSGD_E_NOMEM, DSGD_E_RANGE (too few data; no run-time known in what is
- * held out; traces of other n). */
+ * Errors: DSGD_E_NOMEM, DSGD_E_RANGE (too few data; no run-time known in what
+ * is held out; traces of other n). */
 enum dsgd_err fit_dmm_create(struct timing_model *model,
                              const struct fit_pool *data,
                              const struct fit_dmm_plan *plan,

@@ -31,8 +31,8 @@ struct fit_options {
 };
 
 /* Read a command line.  argv's operands are moved to its front, its strings
- * are kept.  Errors: DSGD_E_USAGE (the text names the option and the value; nothing
- * to learn from; no output). */
+ * are kept.  Errors: DSGD_E_USAGE (the text names the option and the value;
+ * nothing to learn from; no output). */
 enum dsgd_err fit_options_parse(int argc, char **argv, struct fit_options *opt,
                                 struct dsgd_error *err);
 

@@ -41,8 +41,8 @@ enum dsgd_err fit_set_create(struct timing_model *model,
                              struct dsgd_error *err);
 
 /* The held-out loss of the present parameters by group: the named scenarios,
- * "synthetic", or "files".  Returns how many groups there are; name and loss are set for group i
- * below that. */
+ * "synthetic", or "files".  Returns how many groups there are; name and loss
+ * are set for group i below that. */
 size_t fit_set_score(void *self, size_t i, const char **name, double *loss);
 
 #endif

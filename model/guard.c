@@ -15,8 +15,8 @@ static const double keep[HORIZONS] = {.95, .985};
  * At first, when the favourite itself has seen few steps and is the less to be
  * trusted, Z_FIRST are enough.
  *
- * What a second is worth decides who is ahead.  At the favourite's throughput of
- * late an error in the run's lambda is found out; but where most workers are
+ * What a second is worth decides who is ahead.  At the favourite's throughput
+ * of late an error in the run's lambda is found out; but where most workers are
  * slow for a while, waiting for them looks good at it, and is not over the run.
  * So once there are steps enough for the run's lambda to mean something, an
  * expert has to be ahead at both. */

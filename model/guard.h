@@ -18,7 +18,8 @@ struct guard;
  *   favourite    in   the expert that is followed unless another is better
  *   full         in   the one that waits for all, picked as well while the
  *                     other has not gained by cutting
- * Errors: DSGD_E_RANGE (favourite or full not below n_experts), DSGD_E_NOMEM. */
+ * Errors: DSGD_E_RANGE (favourite or full not below n_experts),
+ * DSGD_E_NOMEM. */
 enum dsgd_err guard_create(size_t n_experts, size_t favourite, size_t full,
                            struct guard **g, struct dsgd_error *err);
 void guard_free(struct guard *g);
@@ -40,8 +41,8 @@ void guard_score(struct guard *g, const double *count, const double *time_s,
 /* Running throughput of an expert; NaN before the first score. */
 double guard_throughput(const struct guard *g, size_t expert);
 
-/* Has cutting at a lower price paid, against waiting for all?  Zero-initialised:
- * it is thought to, until some steps are scored. */
+/* Has cutting at a lower price paid, against waiting for all?
+ * Zero-initialised: it is thought to, until some steps are scored. */
 struct guard_caution {
     double sum, weight; /* discounted: gain as a share of a step */
     unsigned steps;
@@ -49,8 +50,8 @@ struct guard_caution {
 
 bool guard_caution_pays(const struct guard_caution *g);
 
-/* A step: contributors more than all, seconds longer than for all (both negative
- * when something was cut), the price of a second, and all. */
+/* A step: contributors more than all, seconds longer than for all (both
+ * negative when something was cut), the price of a second, and all. */
 void guard_caution_score(struct guard_caution *g, double more, double longer_s,
                          double lambda, double all);
 

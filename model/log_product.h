@@ -1,6 +1,6 @@
-/* The logarithm of a long product of survivals, lane by lane.  They are at least
- * 1e-12, so three of them do not underflow: then the powers of two are put
- * away. */
+/* The logarithm of a long product of survivals, lane by lane.  They are at
+ * least 1e-12, so three of them do not underflow: then the powers of two are
+ * put away. */
 #ifndef DSGD_LOG_PRODUCT_H
 #define DSGD_LOG_PRODUCT_H
 

@@ -16,8 +16,8 @@ enum { G = PRED_G, M = PRED_M, K = PRED_K, GM = G * M };
 /* A component's mean is taken to be at most so many of its standard deviations
  * beyond a bound: a worker that was known to be slow, and is cut ever since, is
  * thought a bit faster every time, until it is waited for and seen.  With 7 two
- * workers of 16 whose co-tenant had left were cut for long, with 2 the slow mode
- * of a cluster of two modes was forgotten. */
+ * workers of 16 whose co-tenant had left were cut for long, with 2 the slow
+ * mode of a cluster of two modes was forgotten. */
 #define MOST_BEYOND 4.f
 
 static const float half_log_2pi = .918938533f;

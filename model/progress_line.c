@@ -13,7 +13,8 @@ const char *const progress_mode_names[] = {[PROGRESS_AUTO] = "auto",
                                            NULL};
 
 /* Columns of a terminal, 0: it is none, or does not know.  The latter is the
- * pseudo-terminal that mpirun gives its ranks, with a file behind it perhaps. */
+ * pseudo-terminal that mpirun gives its ranks, with a file behind it
+ * perhaps. */
 static int terminal_width(FILE *out)
 {
     struct winsize size;

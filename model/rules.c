@@ -38,7 +38,8 @@ const char *rule_name(enum rule rule)
     return names[rule];
 }
 
-/* The atom whose slice of the cumulated probabilities u in [0, 1) falls into. */
+/* The atom whose slice of the cumulated probabilities u in [0, 1) falls
+ * into. */
 static size_t draw(const float *log_p, size_t n, double u)
 {
     double sum = 0;

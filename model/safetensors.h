@@ -36,8 +36,8 @@ struct safetensors;
 /* Read a file: every length in it is checked, every byte accounted for.
  *   s  out  NULL on error; safetensors_free
  * Errors: DSGD_E_IO, DSGD_E_NOMEM, DSGD_E_FORMAT (not safetensors, cut short,
- * another dtype than F32, offsets that overlap, leave gaps or lie, more metadata
- * than SAFETENSORS_MAX_META). */
+ * another dtype than F32, offsets that overlap, leave gaps or lie, more
+ * metadata than SAFETENSORS_MAX_META). */
 enum dsgd_err safetensors_load(const char *path, struct safetensors **s,
                                struct dsgd_error *err);
 

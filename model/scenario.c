@@ -133,7 +133,8 @@ static double enter(const struct regimes *g, struct rng *r)
     return det_log(rng_range(r, g->lo, g->hi));
 }
 
-/* One step of `count` two-state chains; state[i]: log slow-down, 0 when fast. */
+/* One step of `count` two-state chains; state[i]: log slow-down, 0 when
+ * fast. */
 static void regimes_step(const struct regimes *g, size_t count, double *state,
                          struct rng *r)
 {

@@ -4,8 +4,8 @@
  *     NAME[:key=value,…]      mix:n=158,N=4,T=600,seed=1,hiccup_p=.02
  *
  * Nine compositions have names: iid, hetero, regimes, cotenant, hiccup,
- * periodic, drift, bimodal, mix.  Log durations add up; an effect is on when its
- * first parameter is above 0. */
+ * periodic, drift, bimodal, mix.  Log durations add up; an effect is on when
+ * its first parameter is above 0. */
 #ifndef DSGD_SCENARIO_H
 #define DSGD_SCENARIO_H
 

@@ -223,8 +223,8 @@ static void start_worker(struct set_filter *f, size_t j, double y)
     f->age[j] = 0;
 }
 
-/* The moving variance takes in that of y itself as well: of a worker that is cut
- * whenever it is slow, how slow is not forgotten. */
+/* The moving variance takes in that of y itself as well: of a worker that is
+ * cut whenever it is slow, how slow is not forgotten. */
 static void spread(struct set_filter *f, size_t j, double y, double var)
 {
     double k = *f->steps + 1, surprise = y - f->fast[j];
@@ -251,11 +251,11 @@ static void update_worker(struct set_filter *f, size_t j, double y)
     f->age[j] = 0;
 }
 
-/* Of a worker that is cut time and again nothing new is known while the bound is
- * below what it was thought to take.  The mean beyond the bound is above that,
- * by the predictive's tail, and would be higher every time: of two nodes that
- * took 1.7 s and were cut at 1.1, 3.4 came to be expected.  Of a batch that goes
- * on over several steps the bound rises, and its end is heard of. */
+/* Of a worker that is cut time and again nothing new is known while the bound
+ * is below what it was thought to take.  The mean beyond the bound is above
+ * that, by the predictive's tail, and would be higher every time: of two nodes
+ * that took 1.7 s and were cut at 1.1, 3.4 came to be expected.  Of a batch
+ * that goes on over several steps the bound rises, and its end is heard of. */
 static double not_slower(const struct set_filter *f, size_t j, double bound,
                          double y)
 {

@@ -45,8 +45,8 @@ struct set_pass {
     float *dpart_g; /* [T][B][D] */
 };
 
-/* From the heads' outputs o to the predictive's terms, and back: do from dLoss/d
- * of the terms.  rows: steps times workers, nodes or clusters. */
+/* From the heads' outputs o to the predictive's terms, and back: do from
+ * dLoss/d of the terms.  rows: steps times workers, nodes or clusters. */
 void set_decode_workers(size_t rows, const float *o, const float *anchor,
                         const float *log_sd, struct set_output *out);
 void set_decode_nodes(size_t rows, const float *o, struct set_output *out);

@@ -76,10 +76,10 @@ void shares_leave(struct shares *s, size_t worker);
 
 /* A worker is free at now_s, which never goes back: the units that it is to
  * claim, which from now on count as its own.  The first of a step may be asked
- * for right after shares_begin, for now_s = 0, also of one that is not free yet;
- * one that asks later is free, whenever that was expected.  0: nothing that it
- * could start is expected to make the close; ask again after deposits and at
- * shares_wake_s. */
+ * for right after shares_begin, for now_s = 0, also of one that is not free
+ * yet; one that asks later is free, whenever that was expected.  0: nothing
+ * that it could start is expected to make the close; ask again after deposits
+ * and at shares_wake_s. */
 size_t shares_claim(struct shares *s, size_t worker, double now_s);
 
 /* Instead: it has begun so many units of its own accord, and whatever it had in
@@ -96,8 +96,8 @@ double shares_wake_s(const struct shares *s, double now_s);
  * fit into the batch and are thrown away. */
 size_t shares_deposit(struct shares *s, size_t worker, double now_s);
 
-/* So many units came besides, without a claim; what the batch has no room for is
- * not counted. */
+/* So many units came besides, without a claim; what the batch has no room for
+ * is not counted. */
 void shares_add(struct shares *s, size_t units);
 
 /* Units still missing; 0: the batch is full, close. */
@@ -111,8 +111,8 @@ void shares_plan(struct shares *s, double now_s);
 
 /* How much longer a worker is expected to take for what it has in hand: of the
  * durations predicted that it has not outrun the mean; if it has outrun them
- * all, or its rate is known, and it is overdue, as long again.  0: nothing is in
- * hand. */
+ * all, or its rate is known, and it is overdue, as long again.  0: nothing is
+ * in hand. */
 double shares_left_s(struct shares *s, size_t worker, double now_s);
 
 /* Units a second that all others do while they work, and 0 when nothing is

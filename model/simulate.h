@@ -50,8 +50,8 @@ struct simulate_result {
 
 /* Run a policy over all steps of a trace.  Under carry-over a worker that was
  * cut starts its next batch late: when its old one is finished (busy), or at
- * its next micro-batch (poll); a duration in row t is that of the batch begun in
- * step t.
+ * its next micro-batch (poll); a duration in row t is that of the batch begun
+ * in step t.
  *   policy   in/out  fresh from policy_create
  *   model    in      whose telemetry it reads; NULL: none
  *   result   out     simulate_result_free

@@ -10,12 +10,11 @@
  *   parts-model   the same with claims sized by the timing model (shares.h)
  *
  * Claims go on until the batch is full, so that nobody waits for a straggler;
- * what is in hand at the close is thrown away, or with carry_parts counts in the
- * next step, if it is finished by then.  When a worker then starts the
- * next step: under LIVE_FRESH at once, under LIVE_BUSY when it has finished
- * what it has in hand, under LIVE_POLL at the next of the micro-batches of
- * that.
- * A worker's rate in a step is that of its row in the trace, for all parts that
+ * what is in hand at the close is thrown away, or with carry_parts counts in
+ * the next step, if it is finished by then.  When a worker then starts the next
+ * step: under LIVE_FRESH at once, under LIVE_BUSY when it has finished what it
+ * has in hand, under LIVE_POLL at the next of the micro-batches of that.  A
+ * worker's rate in a step is that of its row in the trace, for all parts that
  * it begins in that step. */
 #ifndef DSGD_SIMULATE_PARTS_H
 #define DSGD_SIMULATE_PARTS_H

@@ -18,8 +18,8 @@ void sort_lanes(size_t n, float *x);
  *   index  inout  [n] */
 void sort_indices(size_t n, const double *key, uint32_t *index);
 
-/* The k-th smallest of n values without NaN, k < n, from 0; reorders x.  Hoare's
- * FIND, linear time on average. */
+/* The k-th smallest of n values without NaN, k < n, from 0; reorders x.
+ * Hoare's FIND, linear time on average. */
 float sort_nth(size_t n, float *x, size_t k);
 
 #endif

@@ -1,5 +1,6 @@
 /* The telemetry features of a node, in the project's own order.  runtime/
- * dsgd_names.h has the same list for what runs in a job; a test compares them. */
+ * dsgd_names.h has the same list for what runs in a job; a test compares
+ * them. */
 #ifndef DSGD_TELEMETRY_NAMES_H
 #define DSGD_TELEMETRY_NAMES_H
 

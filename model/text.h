@@ -1,4 +1,5 @@
-/* Text from elsewhere (file names, headers) that is to be shown, and showing. */
+/* Text from elsewhere (file names, headers) that is to be shown, and
+ * showing. */
 #ifndef DSGD_TEXT_H
 #define DSGD_TEXT_H
 
@@ -17,7 +18,8 @@ void text_to_utf8(char *to, const char *from);
 /* Put a '?' in place of each byte that may not be shown. */
 void text_make_printable(char *text);
 
-/* All that was written to standard output is to be there.  Errors: DSGD_E_IO. */
+/* All that was written to standard output is to be there.  Errors:
+ * DSGD_E_IO. */
 enum dsgd_err text_flush(struct dsgd_error *err);
 
 #endif

@@ -54,8 +54,8 @@ struct trace_text {
  *   warning   out  "" when there is none; may be NULL
  *   out       out  trace_free; columns are reordered so that a node's workers
  *                  are adjacent; NULL on error
- * Errors, naming file, line and column: DSGD_E_IO, DSGD_E_FORMAT (a cell that is
- * missing or no number above 0; ragged rows; no rows; node names that do not
+ * Errors, naming file, line and column: DSGD_E_IO, DSGD_E_FORMAT (a cell that
+ * is missing or no number above 0; ragged rows; no rows; node names that do not
  * match the columns; telemetry of an unknown node or step), DSGD_E_NOMEM. */
 enum dsgd_err trace_read(const char *path, const char *const *feature,
                          size_t features, struct trace **out,
@@ -70,8 +70,9 @@ enum dsgd_err trace_parse(const struct trace_text *csv,
                           struct dsgd_error *err);
 
 /* Write a trace: path, and beside it the nodes and, if there is any, the
- * telemetry; else what is there of another trace is removed.  Durations are written so that reading gives the same bits.
- * Errors: DSGD_E_IO, DSGD_E_NOSPACE, DSGD_E_NOMEM. */
+ * telemetry; else what is there of another trace is removed.  Durations are
+ * written so that reading gives the same bits.  Errors: DSGD_E_IO,
+ * DSGD_E_NOSPACE, DSGD_E_NOMEM. */
 enum dsgd_err trace_write(const struct trace *t, const char *path,
                           struct dsgd_error *err);
 

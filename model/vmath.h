@@ -16,8 +16,8 @@
 
 /* One version of a function for each kind of processor, chosen when the
  * program starts.  Not under the address and thread sanitizers, which do not
- * stand resolvers that run that early, nor by clang, whose names for the versions
- * do not fit callers in other files. */
+ * stand resolvers that run that early, nor by clang, whose names for the
+ * versions do not fit callers in other files. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define VM_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
@@ -41,8 +41,8 @@ VM_INLINE uint32_t vm_bits(float x)
     return bits;
 }
 
-/* c ? a : b in straight-line code: a conditional expression may become a branch,
- * which keeps a loop from being vectorised. */
+/* c ? a : b in straight-line code: a conditional expression may become a
+ * branch, which keeps a loop from being vectorised. */
 VM_INLINE float vm_select(bool c, float a, float b)
 {
     uint32_t mask = -(uint32_t)c;

@@ -16,8 +16,8 @@ enum { RECORD_PATH_BYTES = RECORD_DIR_BYTES + 64 };
  *   fault  out  on error
  * <user> is the user's name, or the number when there is no name that can be a
  * file's.  Nothing is reached through a link, and nothing that exists changes
- * its owner except an empty folder that the caller itself owns.  As root; asks the
- * name service. */
+ * its owner except an empty folder that the caller itself owns.  As root; asks
+ * the name service. */
 bool record_dir_make(const char *dir, uid_t uid, gid_t gid,
                      char path[RECORD_PATH_BYTES], struct option_fault *fault);
 

@@ -11,7 +11,8 @@ enum { INDEX_BITS = 24 };
 #define INDEX_MASK ((UINT64_C(1) << INDEX_BITS) - 1)
 
 /* A helper that sleeps costs a wake-up of some ten microseconds: so many floats
- * must be read for each that is called.  Those that still spin come for less. */
+ * must be read for each that is called.  Those that still spin come for
+ * less. */
 #define HELPER_FLOATS UINT64_C(65536)
 
 /* A helper is waited for as long as the sum took the aggregator so far, but at
@@ -276,8 +277,8 @@ static bool await_helpers(struct chunks *c)
 }
 
 /* Every chunk has been claimed, and some are not done.  The old slot is given
- * out again only if nobody writes it any more: what is not done then was claimed
- * by a worker that has died and has a successor. */
+ * out again only if nobody writes it any more: what is not done then was
+ * claimed by a worker that has died and has a successor. */
 static void take_over(struct chunks *c)
 {
     struct segment *s = c->s;

@@ -1,11 +1,12 @@
 /* Sums of a node's gradients, chunk by chunk, by the aggregator and by workers
  * that wait.
  *
- * A sum is a job: its rows (buffers of slots, in rank order), the ring slot it goes to and
- * a factor, written by the aggregator into struct seg_sum, and then announced
- * by the word `claim` = job number and next chunk.  Whoever adds one to that
- * word has the chunk and sums it: row by row for each element, so that the bits
- * do not depend on who summed what, on how many helped, or on the chunks.
+ * A sum is a job: its rows (buffers of slots, in rank order), the ring slot it
+ * goes to and a factor, written by the aggregator into struct seg_sum, and then
+ * announced by the word `claim` = job number and next chunk.  Whoever adds one
+ * to that word has the chunk and sums it: row by row for each element, so that
+ * the bits do not depend on who summed what, on how many helped, or on the
+ * chunks.
  *
  * The description is read before the claim.  Job numbers and, within a job,
  * chunk numbers only grow, and the aggregator closes the word before it changes

@@ -88,7 +88,8 @@ static inline struct seg_worker *client_self(const struct dsgd *d)
 }
 
 /* Make a handle for worker `local` of a mapped segment, or for none, with the
- * aggregator alone.  It takes over the segment and agg.  Errors: DSGD_E_NOMEM; then both are still the caller's. */
+ * aggregator alone.  It takes over the segment and agg.  Errors: DSGD_E_NOMEM;
+ * then both are still the caller's. */
 enum dsgd_err client_create(const struct dsgd_options *opt,
                             const struct segment *seg, uint32_t local,
                             struct aggregator *agg, struct dsgd **d,
@@ -109,8 +110,8 @@ bool client_unwanted(const struct dsgd *d);
 void client_wait_bell(struct dsgd *d, uint32_t seen, uint64_t timeout_ns);
 
 /* DSGD_OK while the run goes on, otherwise what to return of its end.  Does not
- * return when it ended before this worker, which was left behind, could be given
- * what it lacks: its process is ended for it. */
+ * return when it ended before this worker, which was left behind, could be
+ * given what it lacks: its process is ended for it. */
 enum dsgd_err client_check_run(struct dsgd *d);
 /* From here on this process ends by itself. */
 void client_answer_end(struct dsgd *d);

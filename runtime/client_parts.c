@@ -6,7 +6,8 @@
 #include "sum.h"
 #include "sys.h"
 
-/* A worker that waits says so often: it is not the one that holds the step up. */
+/* A worker that waits says so often: it is not the one that holds the step
+ * up. */
 #define LIFE_EVERY_NS UINT64_C(200000000)
 
 static bool is_open(const struct dsgd *d)
@@ -40,8 +41,8 @@ bool client_unwanted(const struct dsgd *d)
     return is_over(d) && !work->carry.is_on;
 }
 
-/* Was the last offer accepted?  Only then is the other buffer free.  A first part
- * may have been withdrawn: then it has not been offered. */
+/* Was the last offer accepted?  Only then is the other buffer free.  A first
+ * part may have been withdrawn: then it has not been offered. */
 static bool is_decided(struct dsgd *d)
 {
     struct client_work *work = &d->work;
@@ -172,7 +173,8 @@ static void tell(struct dsgd *d, enum seg_event_kind kind, uint64_t value,
     segment_post(&d->seg, d->local, &e);
 }
 
-/* What was given before and this, in the buffer that does not hold the former. */
+/* What was given before and this, in the buffer that does not hold the
+ * former. */
 static void add(struct dsgd *d, const float *grad)
 {
     struct client_work *work = &d->work;

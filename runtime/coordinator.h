@@ -1,7 +1,7 @@
 /* The deciding half of the synchronous parameter server: opens and closes
  * steps, hands out samples, publishes means, keeps the record.  Runs in the
- * aggregator thread of rank 0, or in that rank's own, one at a time; nothing here blocks, but the flush of the record
- * at the end. */
+ * aggregator thread of rank 0, or in that rank's own, one at a time; nothing
+ * here blocks, but the flush of the record at the end. */
 #ifndef DSGD_COORDINATOR_H
 #define DSGD_COORDINATOR_H
 

@@ -1,5 +1,5 @@
-/* Shares that workers give in parts (dsgd_deposit, launch_deposits): a step that
- * is closed takes what each worker has given by then.
+/* Shares that workers give in parts (dsgd_deposit, launch_deposits): a step
+ * that is closed takes what each worker has given by then.
  *
  * A worker writes the sum of its parts to its two buffers in turn.  It writes
  * over the older sum when the coordinator knows of the newer one, which it is

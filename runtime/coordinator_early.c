@@ -3,9 +3,10 @@
  *
  * They are used when the step is closed with the gradients of all workers and
  * nothing else.  A node has summed just these then: it sums what its workers
- * have given once all of them have, and says so in the same order.  In any other
- * case, and in any attempt but the first, the sums are asked for with CLOSE.  Where
- * what workers have deposited counts, all may have given without a commit. */
+ * have given once all of them have, and says so in the same order.  In any
+ * other case, and in any attempt but the first, the sums are asked for with
+ * CLOSE.  Where what workers have deposited counts, all may have given without
+ * a commit. */
 #include "coordinator_priv.h"
 #include "launch.h"
 

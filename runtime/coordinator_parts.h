@@ -1,8 +1,8 @@
 /* Steps whose batch is computed in parts by whoever is free
  * (DSGD_WORK_SHARED).
  *
- * A step's batch is the batches of all workers that live, exactly; at the end of
- * an epoch it is what is left.  Each node gets ranges of samples, which its
+ * A step's batch is the batches of all workers that live, exactly; at the end
+ * of an epoch it is what is left.  Each node gets ranges of samples, which its
  * workers claim in parts, and tokens, one for each sample that it may give.
  * Tokens are worth the batch (tokens.h); of samples a node has a part more for
  * each worker, so that a worker that is slow with a part holds up nobody.  A
@@ -10,8 +10,8 @@
  * not, goes back to the epoch's queue.  Ranges and tokens are multiples of a
  * part, so that the last tokens are worth what is offered.
  *
- * Where the timing model sizes the work, each worker's first part is cut out for
- * it, see coordinator_shares.h, unless the epoch has less than two batches.
+ * Where the timing model sizes the work, each worker's first part is cut out
+ * for it, see coordinator_shares.h, unless the epoch has less than two batches.
  *
  * At the end of an epoch there are no samples to spare: tokens go with ranges,
  * none are revoked, and those who have claimed parts are waited for.  When no
@@ -20,9 +20,9 @@
  *
  * Where late parts are carried, what was not given to a step is held for one
  * step more: who has computed some of it by then offers that first, and it uses
- * the tokens of that step.  Whatever was not offered goes back after it, so that
- * nobody need know who had what.  Nothing is held when the next step may need
- * all that is left of the epoch, nor over a checkpoint.
+ * the tokens of that step.  Whatever was not offered goes back after it, so
+ * that nobody need know who had what.  Nothing is held when the next step may
+ * need all that is left of the epoch, nor over a checkpoint.
  *
  * In a replay each worker is given the parts that it gave then, and keeps those
  * that were carried. */
@@ -44,7 +44,8 @@ uint64_t deal_parts(const struct coordinator *c);
 /* Step c->step opens: ranges and tokens for those who live. */
 void deal_open(struct coordinator *c);
 
-/* SEG_EVENT_PART, SEG_EVENT_WAITS, SEG_EVENT_KEPT, and that a worker has begun. */
+/* SEG_EVENT_PART, SEG_EVENT_WAITS, SEG_EVENT_KEPT, and that a worker has
+ * begun. */
 void deal_event(struct coordinator *c, uint32_t worker,
                 const struct msg_event *e);
 
@@ -65,9 +66,9 @@ void deal_lose(struct coordinator *c, uint32_t node);
  * goes back. */
 void deal_settle(struct coordinator *c);
 
-/* What a whole batch takes a worker that gave nothing to the step that closes, at
- * least: at the rate at which it had not done its first part, or a single one,
- * when the step closed or that was withdrawn.  NaN: it has not begun. */
+/* What a whole batch takes a worker that gave nothing to the step that closes,
+ * at least: at the rate at which it had not done its first part, or a single
+ * one, when the step closed or that was withdrawn.  NaN: it has not begun. */
 double deal_at_least_s(const struct coordinator *c, uint32_t worker);
 
 /* Nothing is held for the next step, whose samples are to be saved. */

@@ -1,4 +1,5 @@
-/* First parts, one for each worker, of the size that coordinator_shares.h says. */
+/* First parts, one for each worker, of the size that coordinator_shares.h
+ * says. */
 #include "coordinator_parts_priv.h"
 #include "coordinator_shares.h"
 
@@ -99,8 +100,8 @@ void first_freeze(struct coordinator *c, uint32_t node)
     }
 }
 
-/* Samples 0: it came, in a message before this one.  Meanwhile the node may have
- * been asked for all that it has. */
+/* Samples 0: it came, in a message before this one.  Meanwhile the node may
+ * have been asked for all that it has. */
 static void withdrawn(struct coordinator *c, uint32_t w, uint64_t samples)
 {
     struct deal *d = c->deal;

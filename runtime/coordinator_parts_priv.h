@@ -93,7 +93,8 @@ uint64_t deal_grant(struct coordinator *c, uint32_t node, uint64_t tokens,
 
 /* coordinator_parts_first.c */
 
-/* Size and draw the first parts of the step that opens, if it is to have any. */
+/* Size and draw the first parts of the step that opens, if it is to have
+ * any. */
 void first_draw(struct coordinator *c);
 /* Those of a node, to d->range.  Returns how many, 0: it has none. */
 uint32_t first_ranges(struct coordinator *c, uint32_t node);

@@ -1,5 +1,5 @@
-/* Shared work as it was recorded: each worker is given its parts, in the order in
- * which it added them, and nobody is waited for but those who gave some. */
+/* Shared work as it was recorded: each worker is given its parts, in the order
+ * in which it added them, and nobody is waited for but those who gave some. */
 #include "coordinator_parts_priv.h"
 
 static void note_worker(struct coordinator *c, struct deal_node *n, uint32_t w)

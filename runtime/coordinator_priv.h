@@ -110,8 +110,8 @@ struct coordinator {
     uint64_t resumed; /* the step of the checkpoint it went on from, or 0 */
     uint32_t attempt, target, n_arrived;
     /* When the open step may close is looked at only when enough has happened,
-     * for many workers: each that arrives, gives nothing or is lost counts, also
-     * twice, as when it was lost, is back and arrives. */
+     * for many workers: each that arrives, gives nothing or is lost counts,
+     * also twice, as when it was lost, is back and arrives. */
     uint32_t n_working, n_settled;
     double look_s;     /* own clock from which on to look for lost workers */
     double ask_s;      /* … to ask for a state again */
@@ -172,12 +172,14 @@ void early_open(struct coordinator *c);
 uint32_t early_flag(struct coordinator *c, uint32_t node);
 /* The step is being closed: with nothing but what was sent early. */
 bool early_accepts(struct coordinator *c);
-/* Early sums of the open step must not keep nodes from sending anything else. */
+/* Early sums of the open step must not keep nodes from sending anything
+ * else. */
 void early_refuse(struct coordinator *c);
 
 /* peers.c */
 
-/* From so many nodes that take part on, large gradients are exchanged by all. */
+/* From so many nodes that take part on, large gradients are exchanged by
+ * all. */
 #define PEERS_SPREAD_NODES 3
 
 /* Shares of the node's workers for the open step, in c->share. */

@@ -7,7 +7,8 @@
 #include "record_replay.h"
 #include "sampler.h"
 
-/* Ranges of the open step as recorded; who gave nothing of its own gets none. */
+/* Ranges of the open step as recorded; who gave nothing of its own gets
+ * none. */
 void replay_assign(struct coordinator *c, struct sample_range *range);
 
 /* After how many samples a worker stopped; 0: not before all were done. */

@@ -1,14 +1,15 @@
 /* Shared work sized by the timing model (DSGD_WORK_SHARED with a dynamic
- * cutoff): each worker's first part of a step is as large as model/shares.h says
- * for the rate that is predicted of it; the rest is claimed in single parts.
+ * cutoff): each worker's first part of a step is as large as model/shares.h
+ * says for the rate that is predicted of it; the rest is claimed in single
+ * parts.
  *
  * A first part has tokens of its own, so that it never waits: it is accepted
  * when it comes.  While it is expected they are its own; when others have
- * nothing left to do, their offers wait, and they would sooner have computed its
- * samples than it is expected to be in, it is withdrawn, and its tokens and as
- * many samples are given out in single parts.  What a worker is expected to take
- * longer grows as it runs over what was predicted, so that one that is stopped is
- * given up after a time that follows from the prediction.
+ * nothing left to do, their offers wait, and they would sooner have computed
+ * its samples than it is expected to be in, it is withdrawn, and its tokens and
+ * as many samples are given out in single parts.  What a worker is expected to
+ * take longer grows as it runs over what was predicted, so that one that is
+ * stopped is given up after a time that follows from the prediction.
  *
  * With a batch slack the step may be closed before it is full, by the rule of
  * live stopping. */
@@ -26,7 +27,8 @@ void sizes_free(struct coordinator *c);
 
 /* With c->sizes == NULL the rest does nothing, and answers false or 0. */
 
-/* The step has opened; it is to be sized later, once that is in nobody's way. */
+/* The step has opened; it is to be sized later, once that is in nobody's
+ * way. */
 void sizes_open(struct coordinator *c);
 
 /* Observe the step before, predict this one.
@@ -34,7 +36,8 @@ void sizes_open(struct coordinator *c);
  *   counts  in   [n_workers] who takes part
  *   first   out  [n_workers] samples of each one's first part, multiples of
  *                `part`; 0: none
- * Returns false when nothing is predicted yet: all are to claim single parts. */
+ * Returns false when nothing is predicted yet: all are to claim single
+ * parts. */
 bool sizes_plan(struct coordinator *c, uint64_t batch, uint64_t part,
                 const bool *counts, uint64_t *first);
 

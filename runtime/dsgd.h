@@ -150,9 +150,9 @@ struct dsgd_options {
     char description[256];     /* for the record: what is trained, how */
 
     /* Told of what goes wrong without stopping the run (the record, replicas
-     * that differ), one line at a time, in rank 0: from the coordinator's thread,
-     * or within a call of a dsgd_ function, which it must not call.  NULL: not
-     * told. */
+     * that differ), one line at a time, in rank 0: from the coordinator's
+     * thread, or within a call of a dsgd_ function, which it must not call.
+     * NULL: not told. */
     void (*warn)(void *context, const char *text);
     void *warn_context;
     /* Told, as by warn, of what is as it should be: that a run goes on from a
@@ -203,14 +203,14 @@ enum dsgd_err dsgd_options_init(struct dsgd_options *opt,
  *             would be told
  *   d    out  NULL on error; ends with dsgd_close
  * Local, starts a thread; under dsgd-run it blocks (asleep) until all workers
- * have opened the run, and what is wrong with it is said by dsgd-run, which then
- * ends this process.  Errors: DSGD_E_USAGE (a bad option, sizes that differ from
- * another worker's), DSGD_E_NOMEM, DSGD_E_NOSPACE (/dev/shm is full),
- * DSGD_E_NOMODEL, DSGD_E_LAUNCH (this is one of several tasks, which need MPI or
- * dsgd-run; or it is alone, and the aggregator is to be dedicated), DSGD_E_STATE
- * (dsgd-run's memory is not open here, another process is this worker, or the
- * run is over), DSGD_E_FORMAT (it is not dsgd-run's memory, or that of another
- * version). */
+ * have opened the run, and what is wrong with it is said by dsgd-run, which
+ * then ends this process.  Errors: DSGD_E_USAGE (a bad option, sizes that
+ * differ from another worker's), DSGD_E_NOMEM, DSGD_E_NOSPACE (/dev/shm is
+ * full), DSGD_E_NOMODEL, DSGD_E_LAUNCH (this is one of several tasks, which
+ * need MPI or dsgd-run; or it is alone, and the aggregator is to be dedicated),
+ * DSGD_E_STATE (dsgd-run's memory is not open here, another process is this
+ * worker, or the run is over), DSGD_E_FORMAT (it is not dsgd-run's memory, or
+ * that of another version). */
 enum dsgd_err dsgd_open(const struct dsgd_options *opt, struct dsgd **d,
                         struct dsgd_error *err);
 
@@ -238,13 +238,12 @@ enum dsgd_err dsgd_step_begin(struct dsgd *d, struct dsgd_step *step);
 /* Between micro-batches: is this worker's work still wanted?
  *   done, total  in  micro-batches of about one size (or samples) finished and
  *                    wanted
- * Within a part that was claimed, of which done and total are then: is this part
- * still wanted?  After DSGD_ABANDON it need not be deposited: go on with
- * dsgd_claim.
- * Does not block, no system call.  Returns DSGD_GO_ON or DSGD_ABANDON: stop,
- * and call dsgd_reduce with the sum and the number of the samples that were
- * processed, the first ones of the share; opt.partial says what of them.  In a
- * replay it stops a worker where it stopped then. */
+ * Within a part that was claimed, of which done and total are then: is this
+ * part still wanted?  After DSGD_ABANDON it need not be deposited: go on with
+ * dsgd_claim.  Does not block, no system call.  Returns DSGD_GO_ON or
+ * DSGD_ABANDON: stop, and call dsgd_reduce with the sum and the number of the
+ * samples that were processed, the first ones of the share; opt.partial says
+ * what of them.  In a replay it stops a worker where it stopped then. */
 enum dsgd_err dsgd_poll(struct dsgd *d, uint64_t done, uint64_t total);
 
 /* The shared memory that holds this worker's gradient sum, to compute in place:
@@ -293,12 +292,12 @@ enum dsgd_err dsgd_claim(struct dsgd *d, struct dsgd_part *part);
  *   n        in      opt.grad_elems
  *   samples  in      the part's
  * It blocks (asleep) until it is known whether the deposit before counts: with
- * DSGD_WORK_OWN and opt.deposits a message goes to the coordinator and back while
- * this part is computed.  Returns DSGD_OK, or DSGD_ABANDON: the step went on
- * without this part, which is computed again later, or with shared work carried
- * into the next step, and is handed over.
- * Errors: DSGD_E_RANGE (n is not grad_elems; other samples than the part's),
- * DSGD_E_STATE (no part was claimed). */
+ * DSGD_WORK_OWN and opt.deposits a message goes to the coordinator and back
+ * while this part is computed.  Returns DSGD_OK, or DSGD_ABANDON: the step went
+ * on without this part, which is computed again later, or with shared work
+ * carried into the next step, and is handed over.  Errors: DSGD_E_RANGE (n is
+ * not grad_elems; other samples than the part's), DSGD_E_STATE (no part was
+ * claimed). */
 enum dsgd_err dsgd_deposit(struct dsgd *d, const float *grad, size_t n,
                            uint64_t samples);
 
@@ -328,8 +327,8 @@ enum dsgd_err dsgd_next_mean(struct dsgd *d, struct dsgd_mean *mean);
 enum dsgd_err dsgd_allreduce(struct dsgd *d, float *grad, size_t n,
                              uint64_t samples);
 
-/* Ask for a checkpoint of the registered state and of what of the epoch is done,
- * at the next step boundary; any worker may.
+/* Ask for a checkpoint of the registered state and of what of the epoch is
+ * done, at the next step boundary; any worker may.
  *   end  in  and end the run with it, early: calls return DSGD_END soon, and
  *            dsgd_close says DSGD_E_PREEMPTED
  * Does not block, and does not wait for the checkpoint; what goes wrong with it

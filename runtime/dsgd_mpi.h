@@ -29,8 +29,8 @@ enum dsgd_err dsgd_mpi_init(int *argc, char ***argv, struct dsgd_error *err);
  * files that worker 0 writes.  Under dsgd-run as dsgd_launched.
  *   opt         in   rank 0's aggregator counts
  *   rank, size  out  may be NULL; rank may be DSGD_NO_RANK
- * Collective.  Errors: DSGD_E_LAUNCH (a node has one rank, and its aggregator is
- * to be dedicated), DSGD_E_NOMEM. */
+ * Collective.  Errors: DSGD_E_LAUNCH (a node has one rank, and its aggregator
+ * is to be dedicated), DSGD_E_NOMEM. */
 enum dsgd_err dsgd_mpi_rank(MPI_Comm comm, const struct dsgd_options *opt,
                             uint32_t *rank, uint32_t *size,
                             struct dsgd_error *err);

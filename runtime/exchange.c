@@ -6,8 +6,8 @@
 #include "error.h"
 #include "sum.h"
 
-/* A message costs several system calls on each side, and one of more than 64 KiB
- * two more ways, as the receiver is asked first (Open MPI over TCP).  Many
+/* A message costs several system calls on each side, and one of more than 64
+ * KiB two more ways, as the receiver is asked first (Open MPI over TCP).  Many
  * pieces below that take less time than a few above, up to some hundred
  * kilobytes for each node. */
 enum { PIECE_SMALL = 16000, PIECE_LARGE = 50000, PIECE_MOST = 262144 };

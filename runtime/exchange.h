@@ -16,9 +16,10 @@
  * nodes waits for each other.
  *
  * In a star a node may send its sum before it is asked for it, as attempt
- * EXCHANGE_EARLY: it waits at node 0 like those of a plan that has not come yet.
- * If what node 0 asks for in the end is just these sums, the plan is of that
- * attempt, and need not be told; else the plan is another, and they are dropped.
+ * EXCHANGE_EARLY: it waits at node 0 like those of a plan that has not come
+ * yet.  If what node 0 asks for in the end is just these sums, the plan is of
+ * that attempt, and need not be told; else the plan is another, and they are
+ * dropped.
  *
  * The node's own sum and the mean are in one ring slot, the reserved one: a
  * piece of the mean comes only after the node's sum of it was sent. */
@@ -61,8 +62,8 @@ void exchange_destroy(struct exchange *x);
 void exchange_begin(struct exchange *x, const struct exchange_plan *plan,
                     const uint8_t *mask);
 
-/* On other nodes than 0: give what mask says to a step of which there is no plan
- * yet, as a star.  Returns false when there is one.
+/* On other nodes than 0: give what mask says to a step of which there is no
+ * plan yet, as a star.  Returns false when there is one.
  *   mask  [n_local] enum msg_take */
 bool exchange_early(struct exchange *x, uint64_t step, const uint8_t *mask);
 

@@ -25,8 +25,8 @@ enum dsgd_err place_make(MPI_Comm comm, struct place *p,
                          struct dsgd_error *err);
 void place_free(struct place *p);
 
-/* Every rank is a worker; with dedicated aggregators, every rank that is not the
- * first of its node.
+/* Every rank is a worker; with dedicated aggregators, every rank that is not
+ * the first of its node.
  *   aggregator  in  of rank 0
  * Collective.  Errors: DSGD_E_LAUNCH (no rank of a node would be left),
  * DSGD_E_NOMEM. */

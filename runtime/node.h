@@ -29,18 +29,19 @@ bool node_event(struct node *n, struct msg_event *event);
 /* Some worker has one. */
 bool node_waits(const struct node *n);
 
-/* All workers have committed what they have to give to the step that is next. */
+/* All workers have committed what they have to give to the step that is
+ * next. */
 bool node_idle(const struct node *n);
 
-/* Sleep until a worker posts an event or timeout_ns has passed; node_watch comes
- * next.
+/* Sleep until a worker posts an event or timeout_ns has passed; node_watch
+ * comes next.
  *   bell  in  node_bell before it was looked whether there is anything to do */
 uint32_t node_bell(const struct node *n);
 void node_nap(struct node *n, uint32_t bell, uint64_t timeout_ns);
 
-/* A worker may do the aggregator's work while it waits.  From now on a BEGIN does
- * not wake node_nap's sleeper, and who spins does so on a CPU of its own, unless
- * workers are crowded. */
+/* A worker may do the aggregator's work while it waits.  From now on a BEGIN
+ * does not wake node_nap's sleeper, and who spins does so on a CPU of its own,
+ * unless workers are crowded. */
 void node_let_drive(struct node *n);
 
 /* Somebody looks for events from now on: workers need not ring for a sleeper.
@@ -99,8 +100,8 @@ void node_start(struct node *n, uint64_t step, const struct msg_share *shares);
 void node_message(struct node *n, const struct msg *m, const void *body,
                   size_t bytes);
 
-/* Take back up to `most` samples of the tokens; with UINT64_MAX all, and nothing
- * more of this step is accepted.  Returns how many. */
+/* Take back up to `most` samples of the tokens; with UINT64_MAX all, and
+ * nothing more of this step is accepted.  Returns how many. */
 uint64_t node_revoke(struct node *n, uint64_t step, uint64_t most);
 
 /* Take back a worker's first part.  Returns its samples; 0: it was accepted. */

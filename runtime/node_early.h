@@ -20,8 +20,8 @@ struct node_early {
 bool node_early_create(struct node_early *e, uint32_t n_local);
 void node_early_destroy(struct node_early *e);
 
-/* A message of the coordinator: PUBLISH, SHOW and START come before a worker can
- * give to the step that begins with them. */
+/* A message of the coordinator: PUBLISH, SHOW and START come before a worker
+ * can give to the step that begins with them. */
 void node_early_message(struct node_early *e, const struct msg *m);
 
 /* What a worker said, in the order in which the coordinator is told. */

@@ -113,8 +113,8 @@ static void cut_script(struct node_parts *p, const struct msg_script *script)
     cut_range(p, &range, script->part, script);
 }
 
-/* Where it stands what a part that was offered has left to give: its samples, or
- * 0 once they were accepted.  NULL: there is no such part. */
+/* Where it stands what a part that was offered has left to give: its samples,
+ * or 0 once they were accepted.  NULL: there is no such part. */
 static uint32_t *find_open(const struct node_parts *p, uint32_t entry)
 {
     bool carried = (entry & MSG_CARRIED_PART) != 0;
@@ -265,8 +265,8 @@ bool parts_next(struct node_parts *p, struct msg_event *event)
 }
 
 /* The coordinator knows of so many deposits of each worker, [n_local], in that
- * step: no sum is asked for that has fewer.  Who does not wait is not woken, nor
- * are the others. */
+ * step: no sum is asked for that has fewer.  Who does not wait is not woken,
+ * nor are the others. */
 static void take_known(struct node_parts *p, uint64_t step,
                        const uint32_t *deposits)
 {

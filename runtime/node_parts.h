@@ -7,18 +7,18 @@
  * without it stays in the other.  The part is accepted when the node has tokens
  * for its samples; else it waits for them, and is dropped when the next step's
  * pool comes.  A worker makes the next offer when it has seen the one before
- * accepted, so that it has one at a time, and may be stopped or killed anywhere:
- * what was accepted is never written to.
+ * accepted, so that it has one at a time, and may be stopped or killed
+ * anywhere: what was accepted is never written to.
  *
- * A worker's first part, of any size, has tokens of its own: it never waits.  It
- * is accepted, or it was withdrawn before; then its entry says 0 samples, and
- * its worker goes on as if it had not offered it.
+ * A worker's first part, of any size, has tokens of its own: it never waits.
+ * It is accepted, or it was withdrawn before; then its entry says 0 samples,
+ * and its worker goes on as if it had not offered it.
  *
- * Where late parts are carried, a worker keeps what it had computed when the step
- * was over, but for a first part, and offers that first in the next step, as if
- * it had just computed it; the pool says whether the coordinator has kept the
- * samples for it.  Which parts of the step before were not accepted is known
- * here, so that none counts twice. */
+ * Where late parts are carried, a worker keeps what it had computed when the
+ * step was over, but for a first part, and offers that first in the next step,
+ * as if it had just computed it; the pool says whether the coordinator has kept
+ * the samples for it.  Which parts of the step before were not accepted is
+ * known here, so that none counts twice. */
 #ifndef DSGD_NODE_PARTS_H
 #define DSGD_NODE_PARTS_H
 
@@ -35,8 +35,8 @@ struct node_parts {
     bool closed;        /* nothing more of the step is accepted */
     uint64_t returned;  /* samples that REVOKE got, to be told of */
     uint32_t n_returns; /* answers to REVOKE to be given */
-    /* Whose first part was withdrawn, plus 1, and its samples; 0: nobody's to be
-     * told of. */
+    /* Whose first part was withdrawn, plus 1, and its samples; 0: nobody's to
+     * be told of. */
     uint32_t withdrawn;
     uint64_t withdrawn_samples;
     uint32_t n;     /* entries of the pool */

@@ -77,7 +77,8 @@ static bool is_number(const char *value, const char *unit, double *out)
     return end != value && strcmp(end, unit) == 0;
 }
 
-/* A percentage of which one end is not meant: 0%, or 100% where whole is false. */
+/* A percentage of which one end is not meant: 0%, or 100% where whole is
+ * false. */
 static enum dsgd_err read_share(const char *name, const char *value, bool whole,
                                 double *out, struct dsgd_error *err)
 {
@@ -352,8 +353,8 @@ static enum dsgd_err conf_line(void *context, const char *path, unsigned number,
 }
 
 /* What messages call a variable: users know DSGD_LAUNCH_MAX_CUTS by the name of
- * its option, --dsgd-max-cuts, and DSGD_LAUNCH_DEFAULT_MAX_CUTS as what it is in
- * plugstack.conf, max_cuts. */
+ * its option, --dsgd-max-cuts, and DSGD_LAUNCH_DEFAULT_MAX_CUTS as what it is
+ * in plugstack.conf, max_cuts. */
 static const char *shown_name(const char *variable, char *out, size_t size)
 {
     static const char launch[] = DSGD_LAUNCH_PREFIX, defaults[] = "DEFAULT_";

@@ -262,7 +262,8 @@ static void send_state(struct coordinator *c, uint32_t node)
 }
 
 /* Have a state announced on this node: one of its workers copies its own, or
- * else, also when those who were asked do not answer, another node gives one. */
+ * else, also when those who were asked do not answer, another node gives
+ * one. */
 static void ask_state(struct coordinator *c, uint64_t least)
 {
     const double again_s = .1;
@@ -284,8 +285,8 @@ static void ask_state(struct coordinator *c, uint64_t least)
 }
 
 /* The ring no longer has what a node lacks, or all its workers fell out of its
- * own: it gets a copy of the state that is announced on this node, once there is
- * one that serves. */
+ * own: it gets a copy of the state that is announced on this node, once there
+ * is one that serves. */
 static bool begin_state(struct coordinator *c, uint32_t node)
 {
     struct peer *p = &c->peer[node];

@@ -30,8 +30,8 @@ enum dsgd_err script_parts_add(struct script_parts *p,
                                const struct record_contribution *row,
                                struct dsgd_error *err);
 
-/* The rows of the step `step` and those of the next are there: fill what workers
- * do in it.
+/* The rows of the step `step` and those of the next are there: fill what
+ * workers do in it.
  *   worker  in/out  [n_workers]
  * Returns NULL, or what is wrong with them. */
 const char *script_parts_join(struct script_parts *p, uint64_t step,

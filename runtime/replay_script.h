@@ -44,12 +44,12 @@ size_t script_most(const struct script *s);
  * script's. */
 struct record_read *script_reader(struct script *s);
 
-/* Go on to the next step.  No allocation of ours, but for shared work when there
- * are more rows than were reserved.
- * Returns DSGD_OK, or DSGD_END after the last.  Errors: DSGD_E_USAGE (a step is
- * missing; what contributed is not what its row says), DSGD_E_FORMAT (a
- * contribution, or a range, that there can't be), those of record_read_step;
- * the script must not be used further then. */
+/* Go on to the next step.  No allocation of ours, but for shared work when
+ * there are more rows than were reserved.  Returns DSGD_OK, or DSGD_END after
+ * the last.  Errors: DSGD_E_USAGE (a step is missing; what contributed is not
+ * what its row says), DSGD_E_FORMAT (a contribution, or a range, that there
+ * can't be), those of record_read_step; the script must not be used further
+ * then. */
 enum dsgd_err script_next(struct script *s, struct dsgd_error *err);
 
 /* The step at hand; its arrays are NULL. */

@@ -3,9 +3,9 @@
  * contributed goes back into the queue (or is dropped), so that an epoch ends
  * when each of its samples was contributed exactly once (or dropped).
  *
- * Where shares are deposited in parts (launch_deposits) every worker has a lane,
- * a long range of which it is given the next batch and contributes the front:
- * what it did not get to is in front of its next batch, in one piece. */
+ * Where shares are deposited in parts (launch_deposits) every worker has a
+ * lane, a long range of which it is given the next batch and contributes the
+ * front: what it did not get to is in front of its next batch, in one piece. */
 #ifndef DSGD_SAMPLER_H
 #define DSGD_SAMPLER_H
 

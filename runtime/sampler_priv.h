@@ -5,7 +5,8 @@
 #include "sampler.h"
 
 /* The queue holds `fresh`, the part of the epoch that nobody was given yet, and
- * the ranges that came back, oldest first; or they are in the workers' lanes. */
+ * the ranges that came back, oldest first; or they are in the workers'
+ * lanes. */
 struct sampler {
     struct dsgd_options opt;
     uint32_t n_workers;

@@ -285,9 +285,10 @@ void segment_join(struct segment *s, uint32_t worker)
     atomic_store(&s->workers[worker].writing, 0);
 }
 
-/* The bell is changed before dozing is read; a sleeper says that it dozes before
- * it sleeps, which it does while the bell is as it was: at least one of the two
- * sees the other.  One that is killed dozes for good, which costs system calls. */
+/* The bell is changed before dozing is read; a sleeper says that it dozes
+ * before it sleeps, which it does while the bell is as it was: at least one of
+ * the two sees the other.  One that is killed dozes for good, which costs
+ * system calls. */
 void segment_doze(struct segment *s, uint32_t seen, uint64_t timeout_ns)
 {
     atomic_fetch_add(&s->h->dozing, 1);

@@ -25,8 +25,8 @@ void sys_futex_wait(_Atomic uint32_t *word, uint32_t seen, uint64_t timeout_ns);
 bool sys_futex_look(const _Atomic uint32_t *word, uint32_t seen);
 
 /* Look for 50 us at most whether *word differs from seen, and return whether it
- * does.  For what usually comes sooner than a sleeper wakes up.  The core is given
- * to others again and again, after hold_ns. */
+ * does.  For what usually comes sooner than a sleeper wakes up.  The core is
+ * given to others again and again, after hold_ns. */
 enum {
     SYS_SPIN_NS = 50000,
     SYS_HOLD_NS = 5000 /* of who has a core of its own */

@@ -77,8 +77,9 @@ uint64_t tokens_lack(const struct tokens *t);
  * Returns the node, or n: nobody. */
 uint32_t tokens_revoke(struct tokens *t, double elapsed_s, uint64_t *most);
 
-/* The reserve is empty, and a node has used all that it had: who has most beyond
- * a part for each of its workers gives up half of that.  As tokens_revoke. */
+/* The reserve is empty, and a node has used all that it had: who has most
+ * beyond a part for each of its workers gives up half of that.  As
+ * tokens_revoke. */
 uint32_t tokens_level(struct tokens *t, uint64_t *most);
 
 /* One of its workers will give no more, of which so much waited. */

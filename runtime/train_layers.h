@@ -3,8 +3,8 @@
  * Images are channels-last, [h][w][channels]; weights are [inputs][outputs].
  * Convolutions and pools work on one image at a time, so that what they expand
  * stays in the cache; dense layers work on a batch.  Gradients of weights and
- * biases are added to, gradients of inputs are written.  A NaN is passed on, not
- * hidden by a ReLU.  Nothing here allocates. */
+ * biases are added to, gradients of inputs are written.  A NaN is passed on,
+ * not hidden by a ReLU.  Nothing here allocates. */
 #ifndef DSGD_TRAIN_LAYERS_H
 #define DSGD_TRAIN_LAYERS_H
 

@@ -24,7 +24,8 @@ __attribute__((unused)) static bool many_exact(const struct cluster_spec *spec,
 /* Run spec with seeds 1 to n.
  *   good   says whether a result is as it should be
  *   total  out  sums of the results
- * The first seed that fails is named as a failed test; then it returns false. */
+ * The first seed that fails is named as a failed test; then it returns
+ * false. */
 __attribute__((unused)) static bool
 many(const struct cluster_spec *base, unsigned n, const char *name,
      bool (*good)(const struct cluster_spec *spec,

@@ -1,8 +1,8 @@
 /* A coordinator among simulated nodes and workers, in virtual time: workers are
  * slow, poll or do not, stop and go on; nodes freeze and thaw.  What the
- * coordinator publishes is checked: a worker's gradient counts its samples.  With
- * opt.deposits they give their shares part by part, and a part is added in two
- * goes, between which a worker may be stopped.
+ * coordinator publishes is checked: a worker's gradient counts its samples.
+ * With opt.deposits they give their shares part by part, and a part is added in
+ * two goes, between which a worker may be stopped.
  *
  * The program is linked with -Wl,--wrap=own_clock_s. */
 #ifndef DSGD_TESTS_CLUSTER_SIM_H

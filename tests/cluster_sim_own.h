@@ -89,7 +89,8 @@ struct cluster {
 /* What the coordinator and its exchange send through. */
 extern const struct transport_ops sim_transport_ops;
 
-/* Memory and what is simulated.  Freed by sim_clean_up, also after a failure. */
+/* Memory and what is simulated.  Freed by sim_clean_up, also after a
+ * failure. */
 bool sim_set_up(struct cluster *s);
 void sim_clean_up(struct cluster *s);
 

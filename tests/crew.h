@@ -16,7 +16,8 @@ struct crew {
     struct dsgd *d[CREW_MOST];
 };
 
-/* Two buffers a worker; nobody has joined.  crew_destroy also after a failure. */
+/* Two buffers a worker; nobody has joined.  crew_destroy also after a
+ * failure. */
 bool crew_create(struct crew *c, uint32_t n, size_t floats);
 bool crew_join(struct crew *c, uint32_t w, const struct dsgd_options *opt);
 /* Nobody else can join then. */

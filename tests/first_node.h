@@ -1,5 +1,6 @@
 /* The first node of a run, on which its coordinator lives: a segment, the node,
- * the exchange and the coordinator, sending through the test's own transport. */
+ * the exchange and the coordinator, sending through the test's own
+ * transport. */
 #ifndef DSGD_TESTS_FIRST_NODE_H
 #define DSGD_TESTS_FIRST_NODE_H
 

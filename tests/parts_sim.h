@@ -36,8 +36,8 @@ struct parts_worker {
 void parts_work(struct segment *seg, uint32_t w, struct parts_worker *k,
                 uint64_t step, double now_s, double sample_s);
 
-/* The step is over.  Returns whether the worker has noticed: not before the part
- * in hand is computed. */
+/* The step is over.  Returns whether the worker has noticed: not before the
+ * part in hand is computed. */
 bool parts_over(struct segment *seg, uint32_t w, struct parts_worker *k,
                 double now_s);
 

@@ -9,10 +9,10 @@
  * missing are samples of an epoch that contributed more than once, and never
  * (of epochs that ended); wrong are steps whose samples are not the sum of
  * their parts, and steps that are not there; differ are steps after which
- * replicas were not the same, of C after which more than one was looked at; L is
- * the longest row of steps in which a worker was given samples and gave none, F
- * the largest share of such steps, in per cent.
- * 0 when the records can be read, whatever they say. */
+ * replicas were not the same, of C after which more than one was looked at; L
+ * is the longest row of steps in which a worker was given samples and gave
+ * none, F the largest share of such steps, in per cent.  0 when the records can
+ * be read, whatever they say. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* Messages between aggregators in different processes of one machine, through
  * memory that they share: what transport_mpi.c promises, without MPI.  A node
- * that is stopped takes nothing: control messages to it queue up, a bulk message
- * waits. */
+ * that is stopped takes nothing: control messages to it queue up, a bulk
+ * message waits. */
 #ifndef DSGD_TESTS_SHM_TRANSPORT_H
 #define DSGD_TESTS_SHM_TRANSPORT_H
 

@@ -6,8 +6,8 @@
  * Each sample i adds 1 to element i % floats of the gradient, so that the sum
  * of mean * samples over the steps of an epoch counts how often each residue
  * was used in it.
- * With -c, and with shared work (DSGD_WORK), steps are computed part by part, and
- * given so; in a step of its own parts -x stops a rank before its fourth.
+ * With -c, and with shared work (DSGD_WORK), steps are computed part by part,
+ * and given so; in a step of its own parts -x stops a rank before its fourth.
  * -s makes a rank sleep that long in each step (in 8 pieces, polling with -p);
  * -t is everybody's time; -r makes both of them random: some steps take up to
  * 40 times as long, some poll, some give half of their share; -x raises SIGSTOP

@@ -31,8 +31,8 @@ static void note(void *context, const char *text)
     snprintf(last_note, sizeof last_note, "%s", text);
 }
 
-/* The library's too.  An automounter says of what it has not mounted yet that it
- * can't be made. */
+/* The library's too.  An automounter says of what it has not mounted yet that
+ * it can't be made. */
 static const char *automounted;
 
 int mkdir(const char *path, mode_t mode)

@@ -108,8 +108,8 @@ static bool asked(enum seg_event_kind then)
 }
 
 /* Of workers that gave nothing until the close, at 2 s: with a first part of 6
- * samples since .5 s; with one that was withdrawn at 1.5 s; with a single one; not
- * begun. */
+ * samples since .5 s; with one that was withdrawn at 1.5 s; with a single one;
+ * not begun. */
 static void bounds(void)
 {
     uint64_t first[] = {6, 0, 0, 6}, lost[] = {0, 6, 0, 0};
@@ -127,7 +127,8 @@ static void bounds(void)
     ok(isnan(deal_at_least_s(&c, 3)), "not begun");
 }
 
-/* A saved throughput that cannot be one is refused, and what was there stays. */
+/* A saved throughput that cannot be one is refused, and what was there
+ * stays. */
 static void saved_throughput(void)
 {
     static const double wrong[] = {NAN, -1, INFINITY};

@@ -1,6 +1,7 @@
 /* Shares given in parts, among simulated nodes whose workers stop in the middle
- * of an addition: what was deposited when a step closes is in its mean, exactly,
- * what was not is computed later, once; and such a run can be done again. */
+ * of an addition: what was deposited when a step closes is in its mean,
+ * exactly, what was not is computed later, once; and such a run can be done
+ * again. */
 #include "../cluster_many.h"
 #include "../scratch.h"
 #include "launch.h"
@@ -73,8 +74,8 @@ static void print(const struct cluster_result *r)
            (unsigned long long)r->wrong, (unsigned long long)r->carried);
 }
 
-/* Many seeds of one kind; the first that fails is named.  The first few are done
- * again from their records.  Returns the virtual time. */
+/* Many seeds of one kind; the first that fails is named.  The first few are
+ * done again from their records.  Returns the virtual time. */
 static double seeds(const struct cluster_spec *base, const char *name)
 {
     struct cluster_spec spec = *base;
@@ -150,7 +151,8 @@ static void worth(const char *cutoff)
        whole_s / parts_s);
 }
 
-/* The lanes of an epoch, two data sets that do not divide, one worker a node. */
+/* The lanes of an epoch, two data sets that do not divide, one worker a
+ * node. */
 static void odd_sizes(void)
 {
     struct cluster_spec spec = ordinary();

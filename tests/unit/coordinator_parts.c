@@ -49,8 +49,8 @@ static void shared(const struct cluster_spec *spec, bool exact,
                spec->per_node);
 }
 
-/* Not every batch is full, and none lacks more than the slack; each sample counts
- * once an epoch all the same. */
+/* Not every batch is full, and none lacks more than the slack; each sample
+ * counts once an epoch all the same. */
 static bool nearly_full(const struct cluster_spec *spec,
                         const struct cluster_result *r)
 {

@@ -98,8 +98,8 @@ static void replays(const struct cluster_spec *base, const char *name)
            (unsigned long long)carried);
 }
 
-/* Shared work, also when workers and nodes are lost, and done again with another
- * size of parts. */
+/* Shared work, also when workers and nodes are lost, and done again with
+ * another size of parts. */
 static void shared(void)
 {
     static const char *const name[] = {"shared", "shared, carried"};

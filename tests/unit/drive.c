@@ -1,5 +1,5 @@
-/* A worker that carries its node's aggregator does the aggregator's work while it
- * waits: here no thread ever does. */
+/* A worker that carries its node's aggregator does the aggregator's work while
+ * it waits: here no thread ever does. */
 #include <string.h>
 
 #include "aggregator.h"

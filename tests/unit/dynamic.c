@@ -253,8 +253,8 @@ static void cautious(void)
     dynamic_free(d);
 }
 
-/* A model that sees a spread where there is none cuts at any price what would be
- * in at once. */
+/* A model that sees a spread where there is none cuts at any price what would
+ * be in at once. */
 static void mistaken(void)
 {
     struct dynamic *d = create(LIVE_FRESH, RULE_LIVE, true, false);

@@ -139,8 +139,8 @@ static void *begin_step(void *argument)
 }
 
 /* A worker has taken a state and waits for the next step, which has long begun
- * elsewhere and ends an epoch: what comes next is its mean, and no step may begin
- * after it before that worker has come to the boundary. */
+ * elsewhere and ends an epoch: what comes next is its mean, and no step may
+ * begin after it before that worker has come to the boundary. */
 static void test_over(void)
 {
     pthread_t thread;
@@ -165,8 +165,8 @@ static void test_over(void)
     end();
 }
 
-/* Mean 6 has not come when the run ends with step 7: whoever waits for it has no
- * replica, and is named and ended like one that is stuck, at once. */
+/* Mean 6 has not come when the run ends with step 7: whoever waits for it has
+ * no replica, and is named and ended like one that is stuck, at once. */
 static void test_left_behind(void)
 {
     uint8_t stuck = 0;

@@ -1,6 +1,6 @@
-/* Shares given in parts on one node, the test in the coordinator's place: what a
- * worker has deposited is in a sum, exactly, when the worker is asleep, goes on
- * with the next part, or was stopped in the middle of adding one. */
+/* Shares given in parts on one node, the test in the coordinator's place: what
+ * a worker has deposited is in a sum, exactly, when the worker is asleep, goes
+ * on with the next part, or was stopped in the middle of adding one. */
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
@@ -373,8 +373,8 @@ static void await_all(uint64_t step)
     }
 }
 
-/* Processes that are stopped anywhere, mostly in the middle of an addition, while
- * steps close without them. */
+/* Processes that are stopped anywhere, mostly in the middle of an addition,
+ * while steps close without them. */
 static void test_stopped(void)
 {
     enum { STEPS = 150 };

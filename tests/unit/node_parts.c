@@ -1,5 +1,5 @@
-/* A step in parts on one node, the test in the coordinator's place: what workers
- * claim, what of it is accepted, and that sums hold just that. */
+/* A step in parts on one node, the test in the coordinator's place: what
+ * workers claim, what of it is accepted, and that sums hold just that. */
 #include <pthread.h>
 #include <string.h>
 #include <unistd.h>
@@ -262,7 +262,8 @@ static void test_messages(void)
 }
 
 /* First parts have tokens of their own; one that was withdrawn is not accepted,
- * whether it was offered or not, and its worker goes on as if it had had none. */
+ * whether it was offered or not, and its worker goes on as if it had had
+ * none. */
 static void test_first(void)
 {
     const struct msg_range range[] = {

@@ -1,9 +1,9 @@
 /* What the coordinator does for a worker of its own node that lacks a state:
  * which node it asks for one, and that early sums do not stand in its way.
  *
- * A node has one buffer for bulky messages.  One that sent its sum before it was
- * asked for waits with it for the step's end, the step for the worker, and the
- * worker for a state that comes through that buffer: the sum is refused. */
+ * A node has one buffer for bulky messages.  One that sent its sum before it
+ * was asked for waits with it for the step's end, the step for the worker, and
+ * the worker for a state that comes through that buffer: the sum is refused. */
 #include <string.h>
 
 #include "../first_node.h"

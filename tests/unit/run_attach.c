@@ -148,7 +148,8 @@ struct host {
     pid_t pid[WORKERS];
 };
 
-/* Worker 1 has died, and the run must not end before another takes its place. */
+/* Worker 1 has died, and the run must not end before another takes its
+ * place. */
 static bool another_is_due(const struct dsgd *d)
 {
     return atomic_load(&d->seg.workers[1].exit) == SEG_EXIT_DIED;

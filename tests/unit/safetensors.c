@@ -97,7 +97,8 @@ static void test_refused(void)
        "another kind of file, no error wanted");
 }
 
-/* A header as large as is read, of tensors in reverse: must not take minutes. */
+/* A header as large as is read, of tensors in reverse: must not take
+ * minutes. */
 static void test_many(void)
 {
     enum { N = 150000, ENTRY = 96 };

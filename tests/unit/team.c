@@ -1,7 +1,7 @@
 /* A node's whole run in one process, its workers as threads of one mapping:
  * what the thread sanitizer can look at (check-tsan).  One worker is slow, one
- * stops looking for a while and falls out of the ring.  The aggregator goes with
- * worker 0, or with a handle that has no worker. */
+ * stops looking for a while and falls out of the ring.  The aggregator goes
+ * with worker 0, or with a handle that has no worker. */
 #include <pthread.h>
 #include <unistd.h>
 
