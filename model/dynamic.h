@@ -117,10 +117,10 @@ struct dynamic_record {
 const struct dynamic_record *dynamic_record(const struct dynamic *d);
 
 /* State size in bytes, and saving and loading it (for checkpoints), between
- * dynamic_end and dynamic_begin only.  Under LIVE_FRESH the guard and its simple
- * policies are not part of it, and start anew: no run is of that kind.  Errors:
- * DSGD_E_FORMAT (saved by another version or for another n, nodes or model, or
- * times and sums that cannot be). */
+ * dynamic_end and dynamic_begin only.  Under LIVE_FRESH the guard and its
+ * simple policies are not part of it, and start anew: no run is of that kind.
+ * Errors: DSGD_E_FORMAT (saved by another version or for another n, nodes or
+ * model, or times and sums that cannot be). */
 size_t dynamic_state_bytes(const struct dynamic *d);
 void dynamic_state_save(const struct dynamic *d, void *out);
 enum dsgd_err dynamic_state_load(struct dynamic *d, const void *in,

@@ -320,7 +320,7 @@ static bool is_worker(const struct worker *w)
     return good;
 }
 
-/* The records of n workers, and their n sums, neither of which may be aligned. */
+/* The records of n workers, and their n sums; neither need be aligned. */
 static enum dsgd_err check_workers(const char *worker, const char *order_sum_s,
                                    size_t n, struct dsgd_error *err)
 {

@@ -1,5 +1,6 @@
 #include "fit_job.h"
 
+#include <errno.h>
 #include <cblas.h>
 #include <inttypes.h>
 #include <math.h>
@@ -343,7 +344,7 @@ static enum dsgd_err score(struct job *j, struct dsgd_error *err)
     }
     fprintf(j->out, "%-10s %8.4f\n", "all", sum / (double)groups);
     if (fflush(j->out) != 0 || ferror(j->out))
-        return error_set(err, DSGD_E_IO, "cannot write the scores");
+        return error_set(err, DSGD_E_IO, "the scores: %s", strerror(errno));
     return DSGD_OK;
 }
 

@@ -172,8 +172,8 @@ static enum dsgd_err print(const struct replay *r, struct dsgd_error *err)
         replay_print_table(stdout, r->score, r->count, r->opt.parsable);
     if (rc == DSGD_OK && r->opt.plot)
         rc = replay_plot(r->opt.plot, r->score, r->count, err);
-    if (rc == DSGD_OK && (ferror(stdout) || fflush(stdout) != 0))
-        rc = error_set(err, DSGD_E_IO, "cannot write the scores");
+    if (rc == DSGD_OK)
+        rc = text_flush(err);
     return rc;
 }
 

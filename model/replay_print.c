@@ -1,5 +1,6 @@
 #include "replay_print.h"
 
+#include <errno.h>
 #include <jansson.h>
 #include <math.h>
 #include <string.h>
@@ -157,6 +158,7 @@ enum dsgd_err replay_print_json(FILE *out, const struct score *score,
     json_decref(all);
     if (!good)
         return error_set(err, DSGD_E_NOMEM, "replay: no memory for the JSON");
-    return written ? DSGD_OK
-                   : error_set(err, DSGD_E_IO, "cannot write the scores");
+    return written
+               ? DSGD_OK
+               : error_set(err, DSGD_E_IO, "the scores: %s", strerror(errno));
 }

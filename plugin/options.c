@@ -6,11 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dsgd_names.h"
+
 #define CUTOFF_MODES "full|static:K|static:P%|order|dynamic|dry|replay:FILE"
 
 enum {
     MAX_COUNT = 1000000000,
-    MAX_PARTS = 65536,
     MAX_PATH_BYTES = 256, /* the runtime's, final zero included */
     MAX_WINDOW_MS = 1000,
     DEFAULT_WINDOW_MS = 20
@@ -170,12 +171,12 @@ static bool check_parts(const char *name, const char *text,
 {
     long count;
 
-    if (read_count(text, MAX_PARTS, &count) && count >= 1)
+    if (read_count(text, DSGD_MAX_PARTS, &count) && count >= 1)
         return true;
     return fail(fault, name, text,
                 ": give the parts that a batch is cut in, a whole number from "
                 "1 to %d",
-                MAX_PARTS);
+                DSGD_MAX_PARTS);
 }
 
 static bool check_percent(const char *name, const char *text,

@@ -537,8 +537,9 @@ static void *run(void *argument)
 
 enum dsgd_err aggregator_start(struct aggregator *a, struct dsgd_error *err)
 {
-    if (sys_thread_start(&a->thread, run, a) != 0)
-        return error_set(err, DSGD_E_NOMEM, "aggregator: no thread");
+    enum dsgd_err rc = sys_thread_start(&a->thread, run, a, "aggregator", err);
+    if (rc != DSGD_OK)
+        return rc;
     a->started = true;
     return DSGD_OK;
 }

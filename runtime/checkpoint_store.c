@@ -167,10 +167,11 @@ static void *work(void *argument)
 
 static enum dsgd_err start(struct checkpoint_store *s, struct dsgd_error *err)
 {
-    s->has_thread = sys_thread_start(&s->thread, work, s) == 0;
-    return s->has_thread
-               ? DSGD_OK
-               : error_set(err, DSGD_E_NOMEM, "checkpoints: no thread");
+    enum dsgd_err rc =
+        sys_thread_start(&s->thread, work, s, "checkpoints", err);
+
+    s->has_thread = rc == DSGD_OK;
+    return rc;
 }
 
 enum dsgd_err checkpoint_store_open(const struct dsgd_options *opt,

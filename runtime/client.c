@@ -112,8 +112,9 @@ enum dsgd_err client_start(struct dsgd *d, void (*finalize)(void),
             return rc;
     }
     if (client_is_worker(d)) {
-        if (sys_thread_start(&d->helper, help, d) != 0)
-            return error_set(err, DSGD_E_NOMEM, "worker: no thread");
+        enum dsgd_err rc = sys_thread_start(&d->helper, help, d, "worker", err);
+        if (rc != DSGD_OK)
+            return rc;
         d->has_helper = true;
     }
     d->watches = d->watches && preempt_watch(d->seg.h);
@@ -421,8 +422,9 @@ enum dsgd_err dsgd_reduce(struct dsgd *d, const float *grad, size_t n,
                           uint64_t samples)
 {
     if (!d->step)
-        return error_set(&d->error, DSGD_E_STATE,
-                         "dsgd_reduce: no step was begun");
+        return error_set(
+            &d->error, DSGD_E_STATE,
+            "dsgd_reduce: no step was begun: call dsgd_step_begin before");
     if (d->work.shared)
         return error_set(&d->error, DSGD_E_STATE,
                          "dsgd_reduce: the run shares its work, which the "

@@ -373,7 +373,8 @@ enum dsgd_err dsgd_claim(struct dsgd *d, struct dsgd_part *part)
     }
     if (work->claimed && !work->abandoned)
         return error_set(&d->error, DSGD_E_STATE,
-                         "dsgd_claim: the part before was not deposited");
+                         "dsgd_claim: the part before was not deposited: call "
+                         "dsgd_deposit first");
     work->claimed = false;
     enum dsgd_err rc = work->shared ? claim_shared(d) : claim_own(d);
     if (rc != DSGD_OK)
@@ -391,8 +392,9 @@ enum dsgd_err dsgd_deposit(struct dsgd *d, const float *grad, size_t n,
     struct client_work *work = &d->work;
 
     if (!d->step || work->step != d->step || !work->claimed)
-        return error_set(&d->error, DSGD_E_STATE,
-                         "dsgd_deposit: no part was claimed");
+        return error_set(
+            &d->error, DSGD_E_STATE,
+            "dsgd_deposit: no part was claimed: call dsgd_claim first");
     if (n != d->grad_elems)
         return error_set(&d->error, DSGD_E_RANGE,
                          "dsgd_deposit: %zu floats, and the run was opened "

@@ -82,4 +82,6 @@
         "co_jobs"
 #define DSGD_N_TELEMETRY 8
 
+#define DSGD_MAX_PARTS 65536 /* of --dsgd-parts */
+
 #endif

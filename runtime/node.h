@@ -87,11 +87,11 @@ const float *node_mean(const struct node *n, uint64_t step,
 void node_start(struct node *n, uint64_t step, const struct msg_share *shares);
 
 /* What the coordinator says of parts; before or after the step's start.
- *   POOL    a step's parts, and the samples that may be accepted of what workers
- *           offer (tokens).  The ranges are cut as said at struct msg_range; more
- *           of the same step are added to those there are.  Their epoch is that
- *           of the step's shares (struct msg_share).  With FIXED the first ranges
- *           are the workers' first parts
+ *   POOL    a step's parts, and the samples that may be accepted of what
+ *           workers offer (tokens).  The ranges are cut as said at struct
+ *           msg_range; more of the same step are added to those there are.
+ *           Their epoch is that of the step's shares (struct msg_share).  With
+ *           FIXED the first ranges are the workers' first parts
  *   SCRIPT  parts as they were recorded, each for one worker
  *   TOKENS  so many samples more may be accepted; what waits is, oldest first
  *   REVOKE  node_revoke, with FIXED node_withdraw, and a RETURN is due

@@ -16,7 +16,6 @@
 
 #define DEFAULT_RING_BYTES   (64u << 20)
 #define DEFAULT_SPREAD_BYTES (256u << 10)
-#define MAX_PARTS            65536
 #define MAX_TIME             1e6 /* of any unit */
 
 /* A setting is a row: how it is read, and what it is called in each of the
@@ -77,8 +76,7 @@ static bool is_number(const char *value, const char *unit, double *out)
     return end != value && strcmp(end, unit) == 0;
 }
 
-/* A percentage of which one end is not meant: 0%, or 100% where whole is
- * false. */
+/* A percentage; not 0%, or, where `whole` is false, not 100%. */
 static enum dsgd_err read_share(const char *name, const char *value, bool whole,
                                 double *out, struct dsgd_error *err)
 {
@@ -207,7 +205,7 @@ static enum dsgd_err read_parts(const char *name, const char *value,
                                 struct dsgd_options *opt,
                                 struct dsgd_error *err)
 {
-    return read_whole(name, value, 1, MAX_PARTS, &opt->parts, err);
+    return read_whole(name, value, 1, DSGD_MAX_PARTS, &opt->parts, err);
 }
 
 static enum dsgd_err read_batch_slack(const char *name, const char *value,

@@ -180,7 +180,8 @@ enum dsgd_err report_columns(const char *text, struct report_column *columns,
         text += length + (text[length] == ',');
     }
     if (*n == 0)
-        return error_set(err, DSGD_E_USAGE, "--format: names no field");
+        return error_set(err, DSGD_E_USAGE,
+                         "--format: names no field; --helpformat lists them");
     return DSGD_OK;
 }
 

@@ -166,7 +166,9 @@ static enum dsgd_err set_option(struct options *o, int c,
         break;
     case OPT_DELIMITER:
         if (!*optarg)
-            return error_set(err, DSGD_E_USAGE, "--delimiter: is empty");
+            return error_set(
+                err, DSGD_E_USAGE,
+                "--delimiter: is empty: give what to put between fields");
         o->style.delimiter = optarg;
         break;
     case 'n':

@@ -9,6 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "error.h"
+
 /* Leave the memory bus to the other cores for a moment. */
 static inline void relax(void)
 {
@@ -83,7 +85,9 @@ void sys_futex_ring(_Atomic uint32_t *word)
     sys_futex_ring_some(word, INT32_MAX);
 }
 
-int sys_thread_start(pthread_t *thread, void *(*start)(void *), void *argument)
+enum dsgd_err sys_thread_start(pthread_t *thread, void *(*start)(void *),
+                               void *argument, const char *whose,
+                               struct dsgd_error *err)
 {
     sigset_t all, before;
 
@@ -91,7 +95,12 @@ int sys_thread_start(pthread_t *thread, void *(*start)(void *), void *argument)
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int error = pthread_create(thread, NULL, start, argument);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return error;
+    if (error)
+        return error_set(err, DSGD_E_NOMEM,
+                         "%s: no thread: %s; a limit on processes (ulimit -u, "
+                         "pids.max of the cgroup) may be too low",
+                         whose, strerror(error));
+    return DSGD_OK;
 }
 
 void own_clock_init(struct own_clock *c)

@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "dsgd_error.h"
+
 /* CLOCK_MONOTONIC in nanoseconds; no system call. */
 uint64_t sys_now_ns(void);
 
@@ -42,8 +44,12 @@ void sys_futex_ring_some(_Atomic uint32_t *word, int n);
 
 /* As pthread_create, and with every signal blocked in the thread: they are the
  * program's, which may have blocked them in its own threads alone, and a file
- * size limit is an error in the thread and not a SIGXFSZ. */
-int sys_thread_start(pthread_t *thread, void *(*start)(void *), void *argument);
+ * size limit is an error in the thread and not a SIGXFSZ.
+ *   whose  in  for the message
+ * Errors: DSGD_E_NOMEM. */
+enum dsgd_err sys_thread_start(pthread_t *thread, void *(*start)(void *),
+                               void *argument, const char *whose,
+                               struct dsgd_error *err);
 
 /* User and system time of a process in clock ticks, 0 when it is gone. */
 uint64_t sys_process_ticks(int pid);

@@ -52,7 +52,8 @@ static enum dsgd_err idx_open(struct idx *f, const char *dir, const char *stem,
         int n =
             snprintf(f->path, sizeof f->path, "%s/%s%s", dir, stem, suffix[i]);
         if (n < 0 || (size_t)n >= sizeof f->path)
-            return error_set(err, DSGD_E_IO, "--data: the path is too long");
+            return error_set(err, DSGD_E_IO,
+                             "--data: \"%.40s…\" is too long for a path", dir);
         f->file = gzopen(f->path, "rb");
         if (f->file) {
             gzbuffer(f->file, BUFFER_BYTES);

@@ -20,7 +20,8 @@ struct first_node {
     struct cutoff_spec cutoff; /* what opt->cutoff says */
 };
 
-/*   f            in   all zero but t.ops; first_node_destroy also after an error
+/*   f            in   all zero but t.ops; first_node_destroy, also after an
+ *                     error
  *   opt          in   checked as by launch_check
  *   ring_bytes   in   as in segment_create
  *   worker_node  in   [n_workers]
