@@ -1,19 +1,19 @@
 /* The aggregator's work in turns (aggregator_drive.c, node_nap, node_watch,
- * node_unwatch, segment_post, segment_doze, segment_call): its thread, the worker
- * of its process, which works for it while it waits, and a worker of another
- * process.  Each begins and commits every step, whose mean is there once both
- * commits were taken.  Checked for every interleaving:
+ * node_unwatch, segment_post, segment_doze, segment_call): its thread, the
+ * worker of its process, which works for it while it waits, and a worker of
+ * another process.  Each begins and commits every step, whose mean is there once
+ * both commits were taken.  Checked for every interleaving:
  *
  *   - one at a time does the work;
  *   - no wake-up is lost, though nobody rings for whom nobody needs: all three
  *     come to the end of the run, though no nap ends by itself.
  *
  * A BEGIN does not ring, nor, while the thread's own worker computes, a COMMIT,
- * which that worker finds when it commits.  Of a bell each who sleeps on it knows
- * whether it has rung since he read it.  Sleepers on the worker bell are woken by
- * a system call, which is left out when none seems to sleep; a ring of the other
- * bell is one.  Each BREAK undoes one line that this rests on: the model must then
- * fail. */
+ * which that worker finds when it commits.  Of a bell each who sleeps on it
+ * knows whether it has rung since he read it.  Sleepers on the worker bell are
+ * woken by a system call, which is left out when none seems to sleep; a ring of
+ * the other bell is one.  Each BREAK undoes one line that this rests on: the
+ * model must then fail. */
 #ifndef STEPS
 #define STEPS 2
 #endif
@@ -58,7 +58,8 @@ inline call()
     any = dozing != 0;
 #endif
     if
-    :: atomic { any -> any = false; ring(); sleeps[0] = false; sleeps[1] = false }
+    :: atomic { any -> any = false; ring();
+        sleeps[0] = false; sleeps[1] = false }
     :: else
     fi
 }

@@ -140,13 +140,22 @@ means:
     first = 0;
     had = 0;
     published >= step;
-    step++;
+    d_step { /* what was there means nothing to anybody any more */
+        BUF(me, 0) = 0;
+        BUF(me, 1) = 0;
+        step++
+    }
     if
     :: step <= STEPS -> goto begin
     :: else
     fi;
-stopped:
-    word = 0
+stopped: /* fewer states */
+    step = 0;
+    word = 0;
+    buf = 0;
+    offers = 0;
+    first = 0;
+    had = 0
 }
 
 /* Nobody else writes or reads any of this but `accepted`. */
@@ -157,9 +166,11 @@ inline accept()
     taken = taken | (1 << number);
     sum[w] = sum[w] | (1 << number);
     at[w] = waits_at[w];
+    waits_at[w] = 0;
     tokens = (number -> tokens - 1 : tokens);
     given++;
-    accepted[w] = (STEP(accepted[w]) == step -> accepted[w] + 1 : WORD(step, 1));
+    accepted[w] =
+        (STEP(accepted[w]) == step -> accepted[w] + 1 : WORD(step, 1));
     number = 0;
     w = 0
 }
@@ -179,7 +190,7 @@ proctype aggregator()
     byte step = 1, i, w, its, number, buf, tokens, reserve, given, taken;
     byte sum[WORKERS], at[WORKERS], waits[WORKERS], waits_at[WORKERS];
 
-open: /* parts_pool, of a step whose predecessor may not be published yet */
+open: /* take_pool, of a step whose predecessor may not be published yet */
     claim = 0;
     d_step { /* who reads any of it looks at claim then: see parts.pml */
         i = 0;
@@ -187,21 +198,11 @@ open: /* parts_pool, of a step whose predecessor may not be published yet */
         :: i < PARTS -> part[i] = WORD(step, i); i++
         :: else -> break
         od;
+        i = 0;
         there = 1;
         limit = WORD(step, PARTS)
     }
-    d_step {
-        claim = WORD(step, 1);
-        taken = 0;
-        given = 0;
-        tokens = 0;
-        reserve = TOKENS - 1;
-        i = 0;
-        do
-        :: i < WORKERS -> sum[i] = 0; waits[i] = 0; i++
-        :: else -> break
-        od
-    }
+    d_step { claim = WORD(step, 1); reserve = TOKENS - 1 }
     if
     :: step == 1 -> started = 1
     :: else -> published = step - 1; started = step
@@ -233,8 +234,21 @@ open: /* parts_pool, of a step whose predecessor may not be published yet */
     od;
     i = 0;
     d_step { /* the sum: whenever it looks, it is this */
-        assert(sum[0] == 0 || BUF(0, at[0]) == (step * 32 | sum[0]));
-        assert(sum[1] == 0 || BUF(1, at[1]) == (step * 32 | sum[1]))
+        do
+        :: i < WORKERS ->
+            assert(sum[i] == 0 || BUF(i, at[i]) == (step * 32 | sum[i]));
+            sum[i] = 0;
+            at[i] = 0;
+            waits[i] = 0;
+            waits_at[i] = 0;
+            i++
+        :: else -> break
+        od;
+        i = 0;
+        taken = 0;
+        given = 0;
+        tokens = 0;
+        reserve = 0
     }
     step++;
     if

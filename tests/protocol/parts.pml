@@ -217,7 +217,7 @@ proctype aggregator()
     byte step = 1, i, w, its, number, buf, tokens, reserve, given, taken, before;
     byte sum[WORKERS], at[WORKERS], waits[WORKERS], waits_at[WORKERS];
 
-open: /* parts_pool, of a step whose predecessor may be published or not */
+open: /* take_pool, of a step whose predecessor may be published or not */
     begun = 0;
     if
     :: start(); begun = 1
