@@ -111,7 +111,7 @@ static uint32_t give_roles(struct coordinator *c)
 }
 
 /* The same body for every node but for the mask in front. */
-static void send_close(struct coordinator *c, uint32_t node)
+static void send_close(struct coordinator *c, uint32_t node, float factor)
 {
     const struct peer *p = &c->peer[node];
     uint8_t *roles = c->close_body + p->n_local;
@@ -121,14 +121,14 @@ static void send_close(struct coordinator *c, uint32_t node)
                     .attempt = c->attempt,
                     .step = c->step};
 
-    m.u.close.factor = coordinator_factor(c);
+    m.u.close.factor = factor;
     memcpy(c->close_body, p->mask, p->n_local);
     for (uint32_t i = 0; i < c->n_nodes; i++)
         roles[i] = c->peer[i].role;
     struct exchange_plan plan = {.step = m.step,
                                  .attempt = m.attempt,
                                  .spread = c->spread,
-                                 .factor = m.u.close.factor,
+                                 .factor = factor,
                                  .role = roles};
     if (node == 0)
         exchange_begin(c->exchange, &plan, c->close_body);
@@ -145,11 +145,12 @@ void peers_close(struct coordinator *c)
     if (!c->exchange)
         return;
     uint32_t n = give_roles(c);
+    float factor = coordinator_factor(c); /* all workers are looked at */
     c->spread = c->attempt == 1 && n >= PEERS_SPREAD_NODES &&
                 bytes >= c->opt.spread_bytes;
     for (uint32_t i = c->n_nodes; i-- > 0;) {
         if (c->peer[i].role && (i == 0 || c->attempt != EXCHANGE_EARLY))
-            send_close(c, i);
+            send_close(c, i, factor);
     }
 }
 
