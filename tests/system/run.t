@@ -53,19 +53,19 @@ is "their nodes have 39, 39, 40 and 40" \
     39,39,40,40
 is "the option of srun counts" "$(sql 'select cutoff from job')" static:90%
 
-# --- all workers of a node are killed, then one every two seconds ---
+# --- all workers of a node are killed, then one every second or so ---
 
 before=$(last_record)
 newest() { [[ $(last_record) != "$before" ]] && (($(sql 'select count(*) from step') > 0)); }
 job $four --dsgd-cutoff=full "$run" -w 4 "$builddir/dsgd-train" --model mlp \
-    --epochs 12 --batch 32 --progress none --summary "$shared/summary" >"$shared/out" 2>&1 &
+    --epochs 18 --batch 32 --progress none --summary "$shared/summary" >"$shared/out" 2>&1 &
 training=$!
 await 30 newest
 killed=0
 # shellcheck disable=SC2046
 mc exec n3 kill -KILL $(workers n3 dsgd-train)
 for host in n2 n3 n1 n4 n2; do
-    sleep 2
+    sleep 1
     # shellcheck disable=SC2207
     pids=($(workers $host dsgd-train))
     ((${#pids[@]})) || break
@@ -75,7 +75,7 @@ wait $training
 is "workers killed: exit code" $? 0
 at_least "there were five" "$killed" 5
 is "every sample was used once an epoch" \
-    "$(sql 'select sum(samples) from step')" 720000
+    "$(sql 'select sum(samples) from step')" 1080000
 is "the record is complete" "$(sql 'select completed from job')" 1
 at_least "it knows of those that died" \
     "$(sql "select count(*) from event where kind = 'lost' and text like 'killed by signal 9%'")" 9
