@@ -37,8 +37,9 @@ static struct sample_range *longest(struct sampler *s)
 }
 
 /* A worker that has come to the end of its lane gets a range that came back
- * before there were lanes, or the back half of the longest lane. */
-static void refill(struct sampler *s, uint32_t w, uint64_t share)
+ * before there were lanes, or the back half of the longest lane; in the last
+ * step one share of it. */
+static void refill(struct sampler *s, uint32_t w, uint64_t share, bool last)
 {
     struct sample_range *own = &s->lane[w];
 
@@ -49,19 +50,20 @@ static void refill(struct sampler *s, uint32_t w, uint64_t share)
     struct sample_range *from = longest(s);
     uint64_t half = from->count / 2;
     uint64_t count = half - half % s->opt.batch;
-    if (count < share)
+    if (last || count < share)
         count = from->count < share ? from->count : share;
     from->count -= count;
     *own = (struct sample_range){.first = from->first + from->count,
                                  .count = count};
 }
 
-static struct sample_range take(struct sampler *s, uint32_t w, uint64_t share)
+static struct sample_range take(struct sampler *s, uint32_t w, uint64_t share,
+                                bool last)
 {
     struct sample_range *lane = &s->lane[w];
 
     if (!lane->count)
-        refill(s, w, share);
+        refill(s, w, share, last);
     struct sample_range r = {.first = lane->first, .lane = w};
     r.count = lane->count < share ? lane->count : share;
     lane->first += r.count;
@@ -69,6 +71,37 @@ static struct sample_range take(struct sampler *s, uint32_t w, uint64_t share)
     s->returned_samples -= r.count;
     s->outstanding += r.count;
     return r;
+}
+
+/* So many workers it takes for all that is left. */
+static uint64_t takers(const struct sampler *s, uint64_t share)
+{
+    uint64_t n = 0;
+
+    for (uint32_t w = 0; w < s->n_workers; w++)
+        n += (s->lane[w].count + share - 1) / share;
+    for (size_t i = s->head; i != s->tail; i++)
+        n += (s->returned[i & (s->capacity - 1)].count + share - 1) / share;
+    return n;
+}
+
+/* What is left of an epoch, spread over n workers.  It is in pieces, and a
+ * worker takes of one only: with the smallest share that leaves nothing, or an
+ * even one when that would be more than a batch. */
+static uint64_t last_share(const struct sampler *s, uint64_t n)
+{
+    uint64_t most = s->opt.batch, share = (sampler_left(s) + n - 1) / n;
+
+    if (share >= most || takers(s, most) > n)
+        return share < most ? share : most;
+    while (share < most) {
+        uint64_t middle = share + (most - share) / 2;
+        if (takers(s, middle) <= n)
+            most = middle;
+        else
+            share = middle + 1;
+    }
+    return share;
 }
 
 bool lanes_assign(struct sampler *s, const bool *able, const bool *prefer,
@@ -86,12 +119,12 @@ bool lanes_assign(struct sampler *s, const bool *able, const bool *prefer,
     bool prefer_only = !whole && n_prefer; /* as without lanes */
     if (prefer_only)
         n_able = n_prefer;
-    if (n_able && left / n_able < share)
-        share = (left + n_able - 1) / n_able;
     cut_fresh(s, able);
+    if (!whole && left && n_able)
+        share = last_share(s, n_able);
     for (uint32_t w = 0; w < s->n_workers; w++) {
         if (able[w] && (!prefer_only || prefer[w]))
-            range[w] = take(s, w, share);
+            range[w] = take(s, w, share, !whole);
     }
     return whole;
 }

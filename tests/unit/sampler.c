@@ -374,6 +374,31 @@ static void lanes(void)
     sampler_destroy(s);
 }
 
+/* With everybody contributing all, no step more than there are batches for: the
+ * last one takes what is left, in however many lanes it is. */
+static void last_step(void)
+{
+    struct dsgd_options opt = {.batch = 32, .deposits = true};
+    bool able[WORKERS] = {true, true, true, true, true, true, true};
+    struct sample_range range[WORKERS];
+    uint64_t more = 0;
+
+    for (opt.n_samples = 1; opt.n_samples < 3000; opt.n_samples += 13) {
+        uint64_t steps = 0, all = (uint64_t)WORKERS * opt.batch;
+        struct sampler *s;
+        sampler_create(&opt, WORKERS, &s, NULL);
+        do {
+            sampler_assign(s, able, able, range);
+            for (int w = 0; w < WORKERS; w++)
+                sampler_settle(s, &range[w], range[w].count);
+        } while (!sampler_epoch_end(s) && ++steps < 1000);
+        more += steps + 1 - (opt.n_samples + all - 1) / all;
+        sampler_destroy(s);
+    }
+    is_int((long long)more, 0,
+           "lanes: an epoch has no step with next to no samples");
+}
+
 int main(void)
 {
     for (int lanes = 0; lanes < 2; lanes++) {
@@ -385,6 +410,7 @@ int main(void)
         go_on(lanes);
     }
     lanes();
+    last_step();
     drop();
     cut_ranges();
     parts();
