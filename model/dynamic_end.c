@@ -246,7 +246,7 @@ void dynamic_end(struct dynamic *d, double elapsed_s, const float *log_s,
 
 /* ---- state ---- */
 
-#define STATE_MAGIC 0x32306e79u /* "yn02" */
+#define STATE_MAGIC 0x33306e79u /* "yn03" */
 
 struct state_head {
     uint32_t magic;
@@ -307,7 +307,7 @@ static bool is_core(const struct dynamic_core *c)
            guard_carry_valid(&c->carry) && is_time_or_nan(c->lag_s) &&
            is_finite_or_nan(c->lag_s) && is_time_or_nan(l->close_s) &&
            is_finite_or_nan(l->close_s) && is_finite_or_nan(l->log_low) &&
-           is_finite_or_nan(l->log_high);
+           is_finite_or_nan(l->log_high) && live_pace_valid(&l->pace);
 }
 
 /* What of a worker outlives a step; the rest dynamic_begin sets. */

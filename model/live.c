@@ -19,6 +19,10 @@ enum { LANES = LIVE_LANES, SMALL_N = LIVE_SMALL_N };
  * only arrivals: what a tick costs, the workers of its node lose. */
 #define QUIET .25
 
+/* Near the close arrivals are at most so many times the rate at which the step
+ * is closed. */
+#define NEAR 2.
+
 static bool allocate(struct live *l)
 {
     size_t n = l->n, nodes = l->n_nodes;
@@ -130,6 +134,8 @@ static void begin(struct live *l, enum live_late late)
     l->ask_at = SIZE_MAX;
     l->ask_s = INFINITY;
     l->quiet_s = 0;
+    l->faster = live_pace_get(&l->pace);
+    l->step_pace = (struct live_paced){.open = true};
     l->planned_s = l->expected = l->elapsed_s = NAN;
 }
 
@@ -237,6 +243,20 @@ void live_arrive(struct live *l, size_t worker, double duration_s)
         sum[i] += density[i];
 }
 
+/* Before another look: how many were to come since the last one?  Only near the
+ * close is of interest; what is near is told when the time begins, so that when
+ * it ends is no selection. */
+static void take_pace(struct live *l, double now_s)
+{
+    const struct live_outlook *o = &l->outlook;
+
+    if (!l->decided || !o->dense || !(now_s > o->now_s) ||
+        !(live_outlook_rate(o) < NEAR * l->price))
+        return;
+    live_paced_add(&l->step_pace, (double)(l->arrived - o->arrived),
+                   (double)o->late - live_outlook_left_at(o, now_s));
+}
+
 /* The best plan as of the last look; true when it is to close. */
 static bool best_is_now(struct live *l, double lambda)
 {
@@ -308,8 +328,12 @@ bool live_close(struct live *l, double now_s, double lambda, double *next_s)
         return enough; /* beyond the grid nothing is predicted to come */
     if (!enough && l->mode != LIVE_BUSY)
         return false;
+    lambda /= l->faster;
+    take_pace(l, now_s);
     live_look(l, now_s, lambda);
     bool close = best_is_now(l, lambda) && enough;
+    if (close)
+        live_pace_add(&l->pace, &l->step_pace);
     l->quiet_s = now_s + QUIET * (l->planned_s - now_s);
     *next_s = next_ask(l, now_s);
     return close;
@@ -319,6 +343,7 @@ bool live_recheck(struct live *l, double lambda)
 {
     if (!l->planned || !l->decided || l->arrived < count_wanted(l))
         return false;
+    lambda /= l->faster;
     if (lambda < l->price || lambda > l->price) /* other plans matter then */
         live_look(l, l->outlook.now_s, lambda);
     return best_is_now(l, lambda);

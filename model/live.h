@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "dsgd_error.h"
+#include "live_pace.h"
 #include "predictive.h"
 
 struct live;
@@ -89,6 +90,7 @@ double live_all_s(const struct live *l);
  * sought. */
 struct live_state {
     double close_s, log_low, log_high;
+    struct live_pace pace;
 };
 struct live_state live_state(const struct live *l);
 void live_set_state(struct live *l, const struct live_state *s);

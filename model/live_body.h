@@ -53,6 +53,9 @@ struct live {
     double quiet_s;              /* no tick before this is looked at */
     double planned_s, expected, elapsed_s;
     double close_s; /* running close */
+    struct live_pace pace;
+    double faster;               /* what it was when the step began */
+    struct live_paced step_pace; /* of this step */
 };
 
 /* A worker that starts at at_s comes too late for the planned close, and would

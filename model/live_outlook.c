@@ -9,8 +9,9 @@
 /* Of the time between two ticks at which a plan closes. */
 enum { BISECTIONS = 10 };
 
-/* Workers that a plan is to gain, where it could be made anew all the time. */
-#define LEAST_GAIN .05
+/* Workers that a plan is to gain, where it could be made anew all the time.  With
+ * .05 steps of 2175 iid workers close one worker later, to no gain. */
+#define LEAST_GAIN .1
 
 enum { LANES = LIVE_LANES, G = PRED_G, M = PRED_M };
 
@@ -210,29 +211,67 @@ static double hazard_at(const struct live_outlook *o, size_t i)
     return fmax(0, fmin(a + f * (b - a), 3 * least));
 }
 
+/* The sum of hazard from knot i on, a cubic in the share u of the time to the
+ * next one: u (h0 + u (c2 + u c3)). */
+struct stretch {
+    double width_s, h0, h1, c2, c3;
+};
+
+static struct stretch stretch_at(const struct live_outlook *o, size_t i)
+{
+    struct stretch s = {.width_s = knot_s(o, i + 1) - knot_s(o, i)};
+    double h = hazard_between(o, i) * s.width_s;
+
+    s.h0 = hazard_at(o, i) * s.width_s;
+    s.h1 = hazard_at(o, i + 1) * s.width_s;
+    s.c2 = 3 * h - 2 * s.h0 - s.h1;
+    s.c3 = s.h0 + s.h1 - 2 * h;
+    return s;
+}
+
+static double left_between(const struct live_outlook *o, size_t i,
+                           const struct stretch *s, double u)
+{
+    return late_at(o, i) * exp(-u * (s->h0 + u * (s->c2 + u * s->c3)));
+}
+
+double live_outlook_rate(const struct live_outlook *o)
+{
+    return o->ticks < 2 ? NAN : (double)o->late * hazard_at(o, 0);
+}
+
+double live_outlook_left_at(const struct live_outlook *o, double at_s)
+{
+    size_t i = 0;
+
+    while (i < o->ticks && knot_s(o, i + 1) < at_s)
+        i++;
+    if (o->ticks < 2 || i == o->ticks || !(at_s >= o->now_s))
+        return NAN;
+    struct stretch s = stretch_at(o, i);
+    return left_between(o, i, &s, (at_s - knot_s(o, i)) / s.width_s);
+}
+
 /* The time between knots i and i + 1 at which the rate of arrivals falls to
- * lambda, if there is one.  The sum of hazard is a cubic there. */
+ * lambda, if there is one. */
 static void take_between(const struct live_outlook *o, size_t i, double lambda,
                          struct live_choice *best, double *value)
 {
-    double width_s = knot_s(o, i + 1) - knot_s(o, i), left = late_at(o, i);
-    double h0 = hazard_at(o, i) * width_s, h1 = hazard_at(o, i + 1) * width_s;
-    double h = hazard_between(o, i) * width_s;
-    double c2 = 3 * h - 2 * h0 - h1, c3 = h0 + h1 - 2 * h;
-    double low = 0, high = 1, u = .5;
+    struct stretch s = stretch_at(o, i);
+    double low = 0, high = 1, u = .5, left = late_at(o, i);
 
-    if (!(left * h0 > lambda * width_s) ||
-        !(late_at(o, i + 1) * h1 < lambda * width_s))
+    if (!(left * s.h0 > lambda * s.width_s) ||
+        !(late_at(o, i + 1) * s.h1 < lambda * s.width_s))
         return;
     for (int step = 0; step < BISECTIONS; step++) {
         u = (low + high) / 2;
-        left = late_at(o, i) * exp(-u * (h0 + u * (c2 + u * c3)));
-        if (left * (h0 + u * (2 * c2 + u * 3 * c3)) > lambda * width_s)
+        left = left_between(o, i, &s, u);
+        if (left * (s.h0 + u * (2 * s.c2 + u * 3 * s.c3)) > lambda * s.width_s)
             low = u;
         else
             high = u;
     }
-    struct live_choice plan = {.close_s = knot_s(o, i) + u * width_s,
+    struct live_choice plan = {.close_s = knot_s(o, i) + u * s.width_s,
                                .expected =
                                    (double)(o->arrived + o->late) - left,
                                .count = SIZE_MAX,

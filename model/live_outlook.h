@@ -48,6 +48,13 @@ struct live_choice {
 void live_outlook_left(struct live_outlook *o, const float *sum, size_t from,
                        size_t to);
 
+/* Arrivals a second expected now, where there are two ticks or more. */
+double live_outlook_rate(const struct live_outlook *o);
+
+/* Expected late at a moment between now and the last tick, where there are two
+ * ticks or more; NaN beyond. */
+double live_outlook_left_at(const struct live_outlook *o, double at_s);
+
 /* As many as LIVE_COUNTS_MIN come in the time between two ticks, at the rate
  * expected until the next one. */
 bool live_outlook_is_dense(const struct live_outlook *o);

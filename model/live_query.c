@@ -123,7 +123,8 @@ double live_median_s(const struct live *l, size_t worker)
 
 struct live_state live_state(const struct live *l)
 {
-    return (struct live_state){l->close_s, l->table.log_low, l->table.log_high};
+    return (struct live_state){l->close_s, l->table.log_low, l->table.log_high,
+                               l->pace};
 }
 
 void live_set_state(struct live *l, const struct live_state *s)
@@ -131,4 +132,5 @@ void live_set_state(struct live *l, const struct live_state *s)
     l->close_s = s->close_s;
     l->table.log_low = s->log_low;
     l->table.log_high = s->log_high;
+    l->pace = s->pace;
 }

@@ -126,6 +126,48 @@ static void between_ticks(void)
     ok(!live_outlook_is_dense(&o), "ten late are few");
 }
 
+/* What is expected late between ticks, and the rate of arrivals. */
+static void moments(void)
+{
+    struct live_outlook o;
+    double tau_s[LIVE_COLS], off = 0;
+
+    dense_init(&o, 2, tau_s);
+    for (double t = 0; t < 1.5; t += .01)
+        off = fmax(off, fabs(live_outlook_left_at(&o, 2 + t) -
+                             1000 * exp(-pow(t, 2))));
+    near(off, 0, .05, "late between ticks");
+    ok(isnan(live_outlook_left_at(&o, 1.9)) &&
+           isnan(live_outlook_left_at(&o, 9)),
+       "not known before now, nor beyond the ticks");
+    near(live_outlook_rate(&o), 0, 1e-9, "nobody comes at once");
+    dense_init(&o, 1, tau_s);
+    near(live_outlook_rate(&o), 1000, 1e-6, "a thousand a second");
+}
+
+static void pace(void)
+{
+    struct live_pace p = {0};
+
+    for (int i = 0; i < 400; i++) {
+        struct live_paced s = {.open = true};
+        if (i == 30)
+            near(live_pace_get(&p), 1, 1e-12, "at first nothing is learnt");
+        live_paced_add(&s, 60, 50);
+        live_paced_add(&s, 37, 50);
+        live_paced_add(&s, 9, NAN);
+        live_paced_add(&s, 9, 0);
+        live_pace_add(&p, &s);
+        live_pace_add(&p, &s);
+    }
+    near(live_pace_get(&p), .9713, .001, "97 come of 100, and of 300 all");
+    ok(live_pace_valid(&p), "a state that can be");
+    p.came = 1e9;
+    near(live_pace_get(&p), 1.05, 1e-12, "at most");
+    p.due = NAN;
+    ok(!live_pace_valid(&p), "no sum");
+}
+
 /* The plan had all ticks been read and all kinds of plans been weighed. */
 static struct live_choice of_all(struct live *l, double now_s, double lambda)
 {
@@ -178,6 +220,52 @@ static void stretches(size_t n, size_t nodes)
     live_free(l);
     made_free(&m);
     free(x_s);
+}
+
+/* Fifty steps of 2000 workers, with what is learnt already; returns the mean
+ * close. */
+static double closes(double came, double due, struct live_pace *pace)
+{
+    struct made m;
+    struct live *l;
+    uint64_t state = 23;
+    double x_s[2000], sum = 0;
+    struct live_state before = {NAN, NAN, NAN, {came, due, 100}};
+
+    made_init(&m, 2000, 8, .1);
+    live_create(2000, 8, m.node, .1, 0, &l, NULL);
+    live_set_state(l, &before);
+    for (int step = 0; step < 50; step++) {
+        bool closed = false;
+        double next_s = 0, now_s = 0;
+        for (size_t j = 0; j < 2000; j++)
+            x_s[j] = made_duration(&m, j, &state);
+        live_plan(l, &m.p, LIVE_FRESH);
+        while (!closed && isfinite(next_s)) {
+            now_s = next_s;
+            for (size_t j = 0; j < 2000; j++) {
+                if (x_s[j] <= now_s)
+                    live_arrive(l, j, x_s[j]);
+            }
+            closed = live_close(l, now_s, .83 * 2000, &next_s);
+        }
+        sum += now_s / 50;
+    }
+    *pace = live_state(l).pace;
+    live_free(l);
+    made_free(&m);
+    return sum;
+}
+
+static void learns(void)
+{
+    struct live_pace same, low, high;
+    double mean_s = closes(0, 0, &same);
+
+    ok(closes(4000, 8000, &low) < mean_s && closes(8000, 4000, &high) > mean_s,
+       "fewer come than expected: closes earlier, more: later");
+    ok(same.steps > 140 && same.due > 300, "steps are learnt from");
+    near(same.came / same.due, 1, .1, "as many come as expected");
 }
 
 /* Thousands are asked between ticks, and close there; where few come they are
@@ -236,6 +324,9 @@ int main(void)
     early(LIVE_FRESH);
     early(LIVE_POLL);
     between_ticks();
+    moments();
+    pace();
+    learns();
     stretches(300, 7);
     stretches(2000, 60);
     between();
