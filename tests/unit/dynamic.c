@@ -1,13 +1,9 @@
 /* The dynamic cutoff as one object: a made-up model, a small simulated
  * cluster. */
 #include "count_alloc.h"
-#include "dynamic_priv.h"
-#include "fake_timing.h"
+#include "dynamic_cluster.h"
 #include "live_priv.h"
-#include "rng.h"
 #include "tap.h"
-
-enum { N = 48, NODES = 4 };
 
 void *__real_aligned_alloc(size_t a, size_t n);
 void *__wrap_aligned_alloc(size_t a, size_t n);
@@ -16,80 +12,6 @@ void *__wrap_aligned_alloc(size_t a, size_t n)
 {
     allocations++;
     return __real_aligned_alloc(a, n);
-}
-
-struct cluster {
-    struct rng rng;
-    double x_s[N], left_s[N]; /* durations; what is left of an old batch */
-    bool sat_out[N];
-    size_t count;
-    double total_s;
-    size_t sits;
-};
-
-/* Durations as predicted; node 1 is slow in half of the steps. */
-static void draw(struct cluster *c)
-{
-    bool slow = rng_uniform(&c->rng) < .5;
-    for (size_t j = 0; j < N; j++)
-        c->x_s[j] =
-            exp((double)made.mu[j * PRED_K] + .06 * rng_normal(&c->rng) +
-                (slow && made.node[j] == 1 ? .8 : 0));
-}
-
-/* One step at a resolution of a millisecond; returns its time. */
-static double step(struct dynamic *d, struct cluster *c, enum live_late late)
-{
-    const double overhead_s = .02;
-    uint8_t part[N], status[N];
-    float log_s[N];
-    double start_s[N], next_s, now = 0;
-    bool in[N] = {false}, started[N], closed;
-
-    draw(c);
-    for (size_t j = 0; j < N; j++) {
-        bool busy = late == LIVE_BUSY && c->left_s[j] > 0;
-        part[j] = busy ? DYNAMIC_BUSY : DYNAMIC_READY;
-        start_s[j] = busy ? c->left_s[j] : 0;
-        started[j] = !busy;
-        c->sat_out[j] = false;
-    }
-    dynamic_begin(d, part, NULL, overhead_s);
-    closed = dynamic_close(d, 0, &next_s);
-    for (now = 0; !closed && now < 20; now += .001) {
-        bool event = false;
-        for (size_t j = 0; j < N; j++) {
-            if (!started[j] && start_s[j] <= now) {
-                started[j] = event = true;
-                c->sat_out[j] = !dynamic_start(d, j, start_s[j]);
-                c->sits += c->sat_out[j];
-            }
-            if (started[j] && !in[j] && !c->sat_out[j] &&
-                start_s[j] + c->x_s[j] <= now) {
-                in[j] = event = true;
-                dynamic_arrive(d, j, c->x_s[j], start_s[j] + c->x_s[j]);
-            }
-        }
-        if (event || now >= next_s)
-            closed = dynamic_close(d, now, &next_s);
-    }
-    for (size_t j = 0; j < N; j++) {
-        double own_s = now - start_s[j];
-        bool bound = !in[j] && late == LIVE_BUSY;
-        status[j] = c->sat_out[j] || !started[j] ? TIMING_NONE
-                    : bound                      ? TIMING_CENSORED
-                                                 : TIMING_EXACT;
-        log_s[j] = (float)log(bound ? fmax(own_s, 1e-3) : c->x_s[j]);
-        c->left_s[j] = in[j] || c->sat_out[j]
-                           ? 0
-                           : fmax(start_s[j] + (started[j] ? c->x_s[j] : 0) -
-                                      now - overhead_s,
-                                  0);
-    }
-    dynamic_end(d, now, log_s, status);
-    c->count += dynamic_record(d)->contributors;
-    c->total_s += now + overhead_s;
-    return now;
 }
 
 static struct dynamic *create(enum live_late late, enum rule rule, bool guard,
@@ -407,6 +329,8 @@ static void other(void)
     dynamic_free(b);
 }
 
+#define IN_CORE(member) (core + offsetof(struct dynamic_core, member))
+
 /* What a damaged state holds is refused, and what was there goes on. */
 static void damaged(void)
 {
@@ -417,23 +341,23 @@ static void damaged(void)
                   N * (sizeof *d->worker + sizeof(double)) -
                   timing_state_bytes(d->timing);
     size_t worker = core + sizeof(struct dynamic_core) + 3 * sizeof *d->worker;
+    size_t sums = bytes - timing_state_bytes(d->timing);
     const struct {
         size_t at;
         double value;
         const char *says;
     } bad[] = {
-        {core + offsetof(struct dynamic_core, lambda.count), NAN, "sums"},
-        {core + offsetof(struct dynamic_core, foregone.time_s), INFINITY,
-         "sums"},
-        {core + offsetof(struct dynamic_core, carry.full_s), -1, "sums"},
-        {core + offsetof(struct dynamic_core, lag_s), INFINITY, "sums"},
-        {core + offsetof(struct dynamic_core, live.close_s), -1, "sums"},
-        {core + offsetof(struct dynamic_core, live.log_high), INFINITY, "sums"},
+        {IN_CORE(lambda.count), NAN, "sums"},
+        {IN_CORE(foregone.time_s), INFINITY, "sums"},
+        {IN_CORE(carry.full_s), -1, "sums"},
+        {IN_CORE(lag_s), INFINITY, "sums"},
+        {IN_CORE(live.close_s), -1, "sums"},
+        {IN_CORE(live.log_high), INFINITY, "sums"},
+        {IN_CORE(live.pace.due), -1, "sums"},
         {worker + offsetof(struct worker, busy_s), NAN, "worker 3"},
         {worker + offsetof(struct worker, last_s), -1, "worker 3"},
         {worker + offsetof(struct worker, points_s[1]), -1, "worker 3"},
-        {bytes - timing_state_bytes(d->timing) - sizeof(double), NAN,
-         "arrivals 48"},
+        {sums - sizeof(double), NAN, "arrivals 48"},
     };
     char *good = malloc(bytes), *saved = malloc(bytes);
     struct dsgd_error err;
@@ -448,9 +372,9 @@ static void damaged(void)
         refused += dynamic_state_load(d, saved, bytes, &err) == DSGD_E_FORMAT &&
                    strstr(err.text, bad[i].says);
     }
-    is_int((long long)refused, 10, "times and sums that cannot be");
+    is_int((long long)refused, 11, "times and sums that cannot be");
     memcpy(saved, good, bytes);
-    saved[core + offsetof(struct dynamic_core, carry.cautious)] = 7;
+    saved[IN_CORE(carry.cautious)] = 7;
     is_int(dynamic_state_load(d, saved, bytes, &err), DSGD_E_FORMAT,
            "neither true nor false");
     dynamic_state_save(d, saved);
@@ -506,15 +430,14 @@ static void hostile(void)
     ok(d == NULL, "nothing returned");
     dynamic_free(NULL);
 
+    memset(status, TIMING_NONE, sizeof status);
+    for (int j = 0; j < N; j++)
+        log_s[j] = NAN;
     d = create(LIVE_BUSY, RULE_LIVE, true, false);
     for (int t = 0; t < 30; t++) { /* nobody there, nothing known */
         dynamic_begin(d, part, NULL, NAN);
         if (!dynamic_close(d, 0, &next_s))
             break;
-        for (int j = 0; j < N; j++) {
-            log_s[j] = NAN;
-            status[j] = TIMING_NONE;
-        }
         dynamic_end(d, t == 3 ? NAN : 1, log_s, status);
     }
     is_int((long long)dynamic_record(d)->step, 29, "nobody there: close");
