@@ -46,21 +46,17 @@ static uint64_t done_word(uint64_t job)
 
 static void sum_block(const struct segment *s, float *out, size_t at, size_t n)
 {
-    const struct seg_sum *sum = s->sum;
-    uint32_t n_rows = atomic_load_explicit(&sum->n_rows, memory_order_relaxed);
-    const float *x[SUM_GROUP];
-    float total[SUM_BLOCK]; /* out's lines are other cores' */
+    uint32_t n_rows =
+        atomic_load_explicit(&s->sum->n_rows, memory_order_relaxed);
+    struct sum sum;
 
-    for (uint32_t r = 0; r < n_rows; r += SUM_GROUP) {
-        uint32_t rows = n_rows - r < SUM_GROUP ? n_rows - r : SUM_GROUP;
-        for (uint32_t i = 0; i < rows; i++)
-            x[i] = segment_row(s, atomic_load_explicit(&s->rows[r + i],
-                                                       memory_order_relaxed)) +
-                   at;
-        sum_group(total, x, rows, r == 0, n);
+    sum_begin(&sum, out,
+              atomic_load_explicit(&s->sum->factor, memory_order_relaxed), n);
+    for (uint32_t r = 0; r < n_rows; r++) {
+        uint32_t row = atomic_load_explicit(&s->rows[r], memory_order_relaxed);
+        sum_add(&sum, segment_row(s, row) + at);
     }
-    sum_scale(out, total,
-              atomic_load_explicit(&sum->factor, memory_order_relaxed), n);
+    sum_end(&sum);
 }
 
 static size_t chunk_floats(const struct segment *s, uint32_t index)

@@ -183,7 +183,7 @@ static void add(struct dsgd *d, const float *grad)
     const float *const rows[] = {segment_slot(&d->seg, d->local, !buf), grad};
 
     if (work->offers)
-        sum_group(to, rows, 2, true, d->grad_elems);
+        sum_group(to, rows, 2, 1, d->grad_elems);
     else
         memcpy(to, grad, d->grad_elems * sizeof *to);
     work->buf = buf;
@@ -322,9 +322,10 @@ static enum dsgd_err deposit_own(struct dsgd *d, const float *grad, size_t n)
 {
     struct client_work *work = &d->work;
     float *to = dsgd_grad_buffer(d);
+    const float *const rows[] = {to, grad};
 
     if (work->given)
-        sum_group(to, &grad, 1, false, n);
+        sum_group(to, rows, 2, 1, n);
     else
         memcpy(to, grad, n * sizeof *to);
     work->given += work->part.n_samples;

@@ -1,91 +1,81 @@
 #include "sum.h"
 
-#include <string.h>
-
 #include "vmath.h"
 
-VM_CLONES
-static void add1(float *restrict out, const float *restrict a, size_t n)
+/* With rows known where it is used, so that each loop has just what it needs. */
+VM_INLINE void add(float *out, const float *const *x, const uint32_t rows,
+                   float factor, size_t n)
 {
+    const float *a = x[0], *b = x[rows > 1 ? 1 : 0], *c = x[rows > 2 ? 2 : 0];
+    const float *d = x[rows > 3 ? 3 : 0], *e = x[rows > 4 ? 4 : 0];
+
 #pragma omp simd
-    for (size_t i = 0; i < n; i++)
-        out[i] += a[i];
+    for (size_t i = 0; i < n; i++) {
+        float sum = a[i];
+        sum = rows > 1 ? sum + b[i] : sum;
+        sum = rows > 2 ? sum + c[i] : sum;
+        sum = rows > 3 ? sum + d[i] : sum;
+        sum = rows > 4 ? sum + e[i] : sum;
+        out[i] = sum * factor;
+    }
 }
 
 VM_CLONES
-static void add4(float *restrict out, const float *const *x, size_t n)
-{
-    const float *a = x[0], *b = x[1], *c = x[2], *d = x[3];
-#pragma omp simd
-    for (size_t i = 0; i < n; i++)
-        out[i] = (((out[i] + a[i]) + b[i]) + c[i]) + d[i];
-}
-
-VM_CLONES
-static void set2(float *restrict out, const float *a, const float *b, size_t n)
-{
-#pragma omp simd
-    for (size_t i = 0; i < n; i++)
-        out[i] = a[i] + b[i];
-}
-
-VM_CLONES
-static void set4(float *restrict out, const float *const *x, size_t n)
-{
-    const float *a = x[0], *b = x[1], *c = x[2], *d = x[3];
-#pragma omp simd
-    for (size_t i = 0; i < n; i++)
-        out[i] = ((a[i] + b[i]) + c[i]) + d[i];
-}
-
-VM_CLONES
-void sum_scale(float *restrict out, const float *restrict x, float factor,
+void sum_group(float *out, const float *const *x, uint32_t rows, float factor,
                size_t n)
 {
-#pragma omp simd
-    for (size_t i = 0; i < n; i++)
-        out[i] = x[i] * factor;
+    switch (rows) {
+    case 1:
+        add(out, x, 1, factor, n);
+        break;
+    case 2:
+        add(out, x, 2, factor, n);
+        break;
+    case 3:
+        add(out, x, 3, factor, n);
+        break;
+    case 4:
+        add(out, x, 4, factor, n);
+        break;
+    default:
+        add(out, x, SUM_GROUP, factor, n);
+        break;
+    }
 }
 
-void sum_group(float *out, const float *const *x, uint32_t rows, bool set,
-               size_t n)
+void sum_begin(struct sum *s, float *out, float factor, size_t n)
 {
-    uint32_t from = 0;
-
-    if (rows == SUM_GROUP) {
-        (set ? set4 : add4)(out, x, n);
-        return;
-    }
-    if (set && rows == 1)
-        memcpy(out, x[0], n * sizeof *out);
-    else if (set)
-        set2(out, x[0], x[1], n);
-    if (set)
-        from = rows == 1 ? 1 : 2;
-    for (uint32_t r = from; r < rows; r++)
-        add1(out, x[r], n);
+    s->out = out;
+    s->factor = factor;
+    s->n = n;
+    s->rows = 0;
 }
 
-/* One block, in memory of its own: out may be one of the rows. */
-static void sum_block(float *out, const float *const *x, size_t at,
-                      uint32_t rows, float factor, size_t n)
+void sum_add(struct sum *s, const float *row)
 {
-    float sum[SUM_BLOCK];
-    const float *group[SUM_GROUP];
-
-    for (uint32_t r = 0; r < rows; r += SUM_GROUP) {
-        uint32_t count = rows - r < SUM_GROUP ? rows - r : SUM_GROUP;
-        for (uint32_t i = 0; i < count; i++)
-            group[i] = x[r + i] + at;
-        sum_group(sum, group, count, r == 0, n);
+    if (s->rows == SUM_GROUP) {
+        sum_group(s->total, s->row, SUM_GROUP, 1, s->n);
+        s->row[0] = s->total;
+        s->rows = 1;
     }
-    sum_scale(out + at, sum, factor, n);
+    s->row[s->rows++] = row;
+}
+
+void sum_end(struct sum *s)
+{
+    sum_group(s->out, s->row, s->rows, s->factor, s->n);
 }
 
 void sum_rows(float *out, const float *const *x, uint32_t rows, float factor,
               size_t n)
 {
-    for (size_t at = 0; at < n; at += SUM_BLOCK)
-        sum_block(out, x, at, rows, factor,
+    struct sum s;
+
+    for (size_t at = 0; at < n; at += SUM_BLOCK) {
+        sum_begin(&s, out + at, factor,
                   n - at < SUM_BLOCK ? n - at : SUM_BLOCK);
+        for (uint32_t r = 0; r < rows; r++)
+            sum_add(&s, x[r] + at);
+        sum_end(&s);
+    }
 }
