@@ -402,7 +402,7 @@ static void balance(void)
 
 static void kernels(void)
 {
-    enum { N = 3000, ROWS = 9 };
+    enum { N = 3000, ROWS = 14 };
     static float x[ROWS][N], out[N];
     const float *row[ROWS];
     size_t wrong = 0;
