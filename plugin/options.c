@@ -10,12 +10,7 @@
 
 #define CUTOFF_MODES "full|static:K|static:P%|order|dynamic|dry|replay:FILE"
 
-enum {
-    MAX_COUNT = 1000000000,
-    MAX_PATH_BYTES = 256, /* the runtime's, final zero included */
-    MAX_WINDOW_MS = 1000,
-    DEFAULT_WINDOW_MS = 20
-};
+enum { MAX_COUNT = 1000000000, MAX_WINDOW_MS = 1000, DEFAULT_WINDOW_MS = 20 };
 
 static const char *const names[N_OPTIONS] = {
     [OPTION_CUTOFF] = "dsgd-cutoff",
@@ -99,12 +94,12 @@ static bool check_cutoff(const char *name, const char *text,
         return check_static(name, text, fault);
     if (strncmp(text, "replay:", 7) == 0) {
         size_t length = strlen(text + 7);
-        if (length >= 1 && length < MAX_PATH_BYTES)
+        if (length >= 1 && length < DSGD_PATH_BYTES)
             return true;
         return fail(fault, name, text,
                     ": give the record to replay, replay:FILE, in fewer than "
                     "%d bytes",
-                    MAX_PATH_BYTES);
+                    DSGD_PATH_BYTES);
     }
     return fail(fault, name, text, " is none of %s", CUTOFF_MODES);
 }
@@ -209,10 +204,10 @@ static bool check_path(const char *name, const char *text, const char *what,
 {
     size_t length = strlen(text);
 
-    if (length >= 1 && length < MAX_PATH_BYTES)
+    if (length >= 1 && length < DSGD_PATH_BYTES)
         return true;
     return fail(fault, name, text, ": give %s, in fewer than %d bytes", what,
-                MAX_PATH_BYTES);
+                DSGD_PATH_BYTES);
 }
 
 bool option_check(enum option_id id, const char *name, const char *text,

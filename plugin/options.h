@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "dsgd_names.h"
+
 enum option_id {
     OPTION_CUTOFF,
     OPTION_MIN,
@@ -23,8 +25,8 @@ enum option_id {
 
 enum {
     N_OPTIONS = OPTION_BATCH_SLACK + 1,
-    OPTION_BYTES = 264,    /* "replay:" and a path of 255 bytes */
-    RECORD_DIR_BYTES = 192 /* leaves room for a user's name in 256 */
+    OPTION_BYTES = sizeof "replay:" - 1 + DSGD_PATH_BYTES,
+    RECORD_DIR_BYTES = DSGD_PATH_BYTES - 64 /* room for a user's name */
 };
 
 /* One line of explanation, without a newline. */

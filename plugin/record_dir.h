@@ -7,7 +7,7 @@
 
 #include "options.h"
 
-enum { RECORD_PATH_BYTES = RECORD_DIR_BYTES + 64 };
+enum { RECORD_PATH_BYTES = DSGD_PATH_BYTES };
 
 /* Make <dir>/<user> with mode 0700, owned by the user, unless it exists.
  *   dir    in   absolute; must belong to the caller's effective user and be

@@ -82,6 +82,7 @@
         "co_jobs"
 #define DSGD_N_TELEMETRY 8
 
-#define DSGD_MAX_PARTS 65536 /* of --dsgd-parts */
+#define DSGD_MAX_PARTS  65536 /* of --dsgd-parts */
+#define DSGD_PATH_BYTES 256   /* of a path in an option, final zero included */
 
 #endif

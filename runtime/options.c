@@ -18,6 +18,12 @@
 #define DEFAULT_SPREAD_BYTES (256u << 10)
 #define MAX_TIME             1e6 /* of any unit */
 
+_Static_assert(sizeof((struct dsgd_options *)0)->model == DSGD_PATH_BYTES &&
+                   sizeof((struct dsgd_options *)0)->record ==
+                       DSGD_PATH_BYTES &&
+                   sizeof((struct cutoff_spec *)0)->file == DSGD_PATH_BYTES,
+               "the plugin checks paths for this size");
+
 /* A setting is a row: how it is read, and what it is called in each of the
  * places it may come from; NULL: not to be set there. */
 struct setting {

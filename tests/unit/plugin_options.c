@@ -159,7 +159,7 @@ static void test_set(void)
     ok(!option_set(OPTION_CUTOFF, "--x", with_name("static:1.", 300), &value,
                    &fault),
        "a good value that is too long to be handed on is refused");
-    has_str(fault.text, "is longer than 263 bytes", "and it says so");
+    has_str(fault.text, "is longer than 262 bytes", "and it says so");
 }
 
 static void test_args(void)
