@@ -6,7 +6,6 @@
 
 #include "error.h"
 #include "live_body.h"
-#include "live_priv.h"
 
 enum { LANES = LIVE_LANES, SMALL_N = LIVE_SMALL_N };
 
@@ -59,6 +58,15 @@ static bool node_table(struct live *l, const uint32_t *node)
     return next == l->n_nodes;
 }
 
+static size_t counts_ahead(size_t n)
+{
+    size_t share = n / LIVE_COUNTS_SHARE;
+
+    if (share < LIVE_COUNTS_MIN)
+        return LIVE_COUNTS_MIN;
+    return share < LIVE_COUNTS ? share : LIVE_COUNTS;
+}
+
 enum dsgd_err live_create(size_t n, size_t n_nodes, const uint32_t *node,
                           double min_share, size_t min_count, struct live **out,
                           struct dsgd_error *err)
@@ -78,9 +86,7 @@ enum dsgd_err live_create(size_t n, size_t n_nodes, const uint32_t *node,
     l->n_nodes = n_nodes;
     l->min_share = min_share;
     l->min_count = min_count;
-    live_set_counts(l, n / LIVE_COUNTS_SHARE < LIVE_COUNTS_MIN
-                           ? LIVE_COUNTS_MIN
-                           : n / LIVE_COUNTS_SHARE);
+    l->counts = counts_ahead(n);
     l->close_s = l->planned_s = l->expected = NAN;
     if (!allocate(l) || !live_table_init(&l->table, n, n_nodes, node) ||
         !live_early_init(&l->early, n, n_nodes)) {
@@ -161,26 +167,6 @@ void live_plan(struct live *l, const struct predictive *p, enum live_late late)
     l->planned = p && live_table_take(&l->table, p);
     if (l->planned)
         fill(l);
-}
-
-void live_plan_grid(struct live *l, const struct predictive *p,
-                    enum live_late late, double log_low, double log_high,
-                    const double *tail, size_t n_tail)
-{
-    begin(l, late);
-    l->planned = live_table_take(&l->table, p);
-    live_table_grid(&l->table, log_low, log_high, tail, n_tail);
-    fill(l);
-}
-
-void live_set_counts(struct live *l, size_t counts)
-{
-    l->counts = counts < LIVE_COUNTS ? counts : LIVE_COUNTS;
-}
-
-const struct live_table *live_table(const struct live *l)
-{
-    return &l->table;
 }
 
 void live_absent(struct live *l, size_t worker)

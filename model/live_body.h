@@ -43,7 +43,8 @@ struct live {
     size_t arrived, waiting; /* waiting: RUNNING or LATER */
     size_t next;             /* the tick to decide at next */
     size_t col;              /* the tick last decided at */
-    size_t counts;           /* arrivals ahead that plans are made for */
+    size_t counts;           /* arrivals ahead that plans are made for; 0: for
+                                ticks alone, as the modelling prototype did */
     bool now_is_tick;        /* the last look was at one */
     bool decided; /* there is a decision in this step, and posterior holds */
     struct live_outlook outlook; /* of the last one, */

@@ -2,7 +2,6 @@
 #include <math.h>
 
 #include "live_body.h"
-#include "live_priv.h"
 
 enum { LANES = LIVE_LANES, WIDE = LIVE_WIDE };
 
@@ -104,21 +103,6 @@ double live_all_s(const struct live *l)
             low = mid + 1;
     }
     return l->table.tau_s[high];
-}
-
-size_t live_arrived(const struct live *l)
-{
-    return l->arrived;
-}
-
-size_t live_waiting(const struct live *l)
-{
-    return l->waiting;
-}
-
-double live_median_s(const struct live *l, size_t worker)
-{
-    return l->planned ? live_table_median_s(&l->table, worker) : NAN;
 }
 
 struct live_state live_state(const struct live *l)

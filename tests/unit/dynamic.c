@@ -2,7 +2,7 @@
  * cluster. */
 #include "count_alloc.h"
 #include "dynamic_cluster.h"
-#include "live_priv.h"
+#include "live_body.h"
 #include "tap.h"
 
 void *__real_aligned_alloc(size_t a, size_t n);
@@ -70,7 +70,8 @@ static void warm_up(void)
     const struct dynamic_record *r = dynamic_record(d);
     ok(r->step == 49 && r->lambda > 20 && r->lambda < 48,
        "step %u, %.1f contributors a second", (unsigned)r->step, r->lambda);
-    near(live_median_s(d->live, 0), exp(made.mu[0]), .05, "a worker's median");
+    near(live_table_median_s(&d->live->table, 0), exp(made.mu[0]), .05,
+         "a worker's median");
     dynamic_free(d);
 }
 

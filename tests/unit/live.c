@@ -7,7 +7,6 @@
 #include "live.h"
 #include "live_body.h"
 #include "live_outlook.h"
-#include "live_priv.h"
 #include "order_stats.h"
 #include "predictive_make.h"
 #include "tap.h"
@@ -67,7 +66,7 @@ static struct outcome play(struct live *l, size_t n, const double *x_s,
     }
     free(e);
     live_end(l, at);
-    return (struct outcome){live_arrived(l), at};
+    return (struct outcome){l->arrived, at};
 }
 
 /* ---- fixtures ---- */
@@ -123,12 +122,13 @@ static bool fixture(FILE *f, size_t number)
         !read_doubles(f, x_s, n) || !read_doubles(f, start_s, n))
         return ok(false, "fixture %zu, %s, can be read", number, name);
     live_create(n, nodes, m.node, .1, 0, &l, NULL);
-    live_set_counts(l, 0);
+    l->counts = 0;
     live_plan(l, &m.p, LIVE_POLL);
-    ok(fabs(live_table(l)->log_high - high) < .05,
+    ok(fabs(l->table.log_high - high) < .05,
        "%s n=%zu: the grid is up to %.3f, as expected %.3f", name, n,
-       live_table(l)->log_high, high);
-    live_plan_grid(l, &m.p, LIVE_POLL, low, high, tail, 6);
+       l->table.log_high, high);
+    live_table_grid(&l->table, low, high, tail, 6);
+    live_table_fill(&l->table, 0, n);
     struct outcome got =
         play(l, n, x_s, lagging ? start_s : NULL, lambda, NULL);
     ok(got.count == c && fabs(got.elapsed_s / elapsed_s - 1) < 1e-5,
@@ -248,7 +248,7 @@ static double ref_expected(double now_s, double tau_s, const double *post)
 
 static void ref_look(struct live *l, double now_s)
 {
-    const struct live_table *t = live_table(l);
+    const struct live_table *t = &l->table;
     static double post[64 * G * M];
     double tau_s = live_planned_s(l);
 
@@ -282,7 +282,7 @@ static void against_ref(size_t n, size_t nodes, double sd)
 
     made_init(&m, n, nodes, sd);
     live_create(n, nodes, m.node, .1, 0, &l, NULL);
-    live_set_counts(l, 0);
+    l->counts = 0;
     ref.m = &m;
     ref.x_s = x_s;
     ref.worst = 0;
@@ -315,7 +315,7 @@ static void table(void)
     live_create(40, 4, m.node, .1, 0, &l, NULL);
     live_plan(l, &m.p, LIVE_FRESH);
     ref.m = &m;
-    const struct live_table *t = live_table(l);
+    const struct live_table *t = &l->table;
     for (size_t j = 0; j < 40; j += 7) {
         for (size_t q = 0; q < t->cols; q++) {
             for (size_t i = 0; i < G * M; i++) {
@@ -338,7 +338,7 @@ static void table(void)
         quantile_off = fmax(quantile_off, fabs(done - (side ? .99 : .1)));
     }
     near(quantile_off, 0, 1e-2, "the grid spans the 10 % to 99 % quantiles");
-    double median = live_median_s(l, 5), done = 0;
+    double median = live_table_median_s(t, 5), done = 0;
     for (size_t i = 0; i < G * M; i++)
         done += (1 - exp(ref_log(5, i / M, i % M, median, false))) *
                 exp(m.p.log_p[i / M] + m.p.node_log_p[m.node[5] * M + i % M]);
@@ -477,7 +477,7 @@ static void hostile(void)
         live_arrive(l, 7, 1);
         live_arrive(l, j, j == 3 ? NAN : j == 4 ? -1 : 1);
     }
-    is_int((long long)live_arrived(l), 15, "told twice, counted once");
+    is_int((long long)l->arrived, 15, "told twice, counted once");
     ok(live_close(l, 1e6 + 1, 158, &next_s),
        "beyond the grid with the minimum: close");
     live_end(l, 1e6 + 1);
@@ -542,10 +542,10 @@ static void realign(void)
         ok(live_start(l, 3, .01), "a small lag: start");
         ok(live_start(l, 4, .8) == poll, "a large lag: %s",
            poll ? "start" : "sit out");
-        is_int((long long)live_waiting(l), poll ? 40 : 39,
+        is_int((long long)l->waiting, poll ? 40 : 39,
                "who sits out is not waited for");
         live_arrive(l, 4, 1);
-        is_int((long long)live_arrived(l), poll, "nor counted");
+        is_int((long long)l->arrived, poll, "nor counted");
     }
     for (size_t j = 0; j < 40; j++)
         live_arrive(l, j, x_s[j]);

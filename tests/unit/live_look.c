@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include "live_body.h"
-#include "live_priv.h"
 #include "predictive_make.h"
 #include "tap.h"
 
@@ -31,7 +30,7 @@ static void early(enum live_late late)
             live_absent(l[i], j);
     }
     ok(l[0]->early.sum && !l[1]->early.sum, "one with such sums, one without");
-    const struct live_table *t = live_table(l[0]);
+    const struct live_table *t = &l[0]->table;
     for (size_t q = 0; q < LIVE_EARLY; q++) {
         for (size_t i = 0; i < 2; i++) {
             for (size_t j = 0; j < 300; j++) {
@@ -198,7 +197,7 @@ static void stretches(size_t n, size_t nodes)
         x_s[j] = made_duration(&m, j, &state);
     live_create(n, nodes, m.node, .1, 0, &l, NULL);
     live_plan(l, &m.p, LIVE_FRESH);
-    const struct live_table *t = live_table(l);
+    const struct live_table *t = &l->table;
     for (size_t q = 0; q < t->cols; q++) {
         for (size_t j = 0; j < n; j++) {
             if (x_s[j] < t->tau_s[q])
