@@ -298,11 +298,6 @@ double predictive_loglik_grad(const struct predictive *p, const float *y,
     return loglik;
 }
 
-double predictive_loglik(const struct predictive *p, const float *y)
-{
-    return predictive_loglik_grad(p, y, NULL, 0, NULL, NULL);
-}
-
 size_t predictive_impute_work(size_t n_nodes)
 {
     return n_nodes * GM;

@@ -34,7 +34,4 @@ struct predictive {
     const float *scale;      /* [G] added to log_sd */
 };
 
-/* log p(y), nats.  y [n] log durations.  Local, no allocation. */
-double predictive_loglik(const struct predictive *p, const float *y);
-
 #endif

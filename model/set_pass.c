@@ -303,17 +303,18 @@ static size_t backward_pieces(struct set_pass *p, const struct set_size *n,
 static bool allocate(struct set_pass *p, const struct piece *piece, size_t n)
 {
     enum { LINE = 64 / sizeof(float) };
+    size_t floats = 0;
 
     for (size_t i = 0; i < n; i++) {
         if (__builtin_add_overflow(
-                p->floats, (piece[i].n + LINE - 1) / LINE * LINE, &p->floats) ||
-            p->floats > SIZE_MAX / sizeof(float) / 2)
+                floats, (piece[i].n + LINE - 1) / LINE * LINE, &floats) ||
+            floats > SIZE_MAX / sizeof(float) / 2)
             return false;
     }
-    p->arena = aligned_alloc(64, (p->floats + LINE) * sizeof(float));
+    p->arena = aligned_alloc(64, (floats + LINE) * sizeof(float));
     if (!p->arena)
         return false;
-    memset(p->arena, 0, p->floats * sizeof(float));
+    memset(p->arena, 0, floats * sizeof(float));
     float *at = p->arena;
     for (size_t i = 0; i < n; i++) {
         *piece[i].at = at;
@@ -354,11 +355,6 @@ void set_pass_free(struct set_pass *p)
         return;
     free(p->arena);
     free(p);
-}
-
-size_t set_pass_bytes(const struct set_pass *p)
-{
-    return sizeof *p + p->floats * sizeof(float);
 }
 
 struct set_output *set_pass_output_grad(struct set_pass *p)

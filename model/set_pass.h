@@ -46,7 +46,6 @@ enum dsgd_err set_pass_create(const struct set_config *config,
                               const struct set_size *max, bool backward,
                               struct set_pass **pass, struct dsgd_error *err);
 void set_pass_free(struct set_pass *pass);
-size_t set_pass_bytes(const struct set_pass *pass);
 
 /* The recurrent state before the first step; set_pass_reset zeroes it.
  *   worker [W][H], node [N][H], cluster [B][H] */

@@ -8,7 +8,6 @@
 struct set_pass {
     struct set_config config;
     struct set_widths width;
-    size_t floats; /* of the arena */
     float *arena;  /* what follows */
     float *hw;     /* [T+1][W][H] recurrent states, the first given */
     float *hn;     /* [T+1][N][H] */

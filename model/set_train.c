@@ -10,7 +10,6 @@ struct set_train {
     struct set_pass *pass;
     uint32_t *node; /* [W] counted from the first of its cluster */
     float *work;    /* of predictive_loglik_grad; NULL: only losses */
-    size_t bytes;
 };
 
 enum dsgd_err set_train_create(const struct set_config *config,
@@ -32,9 +31,6 @@ enum dsgd_err set_train_create(const struct set_config *config,
         set_train_free(t);
         return rc;
     }
-    t->bytes = sizeof *t + set_pass_bytes(t->pass) +
-               max->workers * sizeof *t->node +
-               (backward ? work * sizeof *t->work : 0);
     *out = t;
     return DSGD_OK;
 }
@@ -47,11 +43,6 @@ void set_train_free(struct set_train *t)
     free(t->node);
     free(t->work);
     free(t);
-}
-
-size_t set_train_bytes(const struct set_train *t)
-{
-    return t->bytes;
 }
 
 /* A step of one cluster in the batch's arrays: its first worker and node in the

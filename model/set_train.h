@@ -28,7 +28,6 @@ enum dsgd_err set_train_create(const struct set_config *config,
                                const struct set_size *max, bool backward,
                                struct set_train **t, struct dsgd_error *err);
 void set_train_free(struct set_train *t);
-size_t set_train_bytes(const struct set_train *t);
 
 /* Returns the loss.
  *   grad          out  [net->n] dLoss/dw in the arena's layout, overwritten;

@@ -114,13 +114,6 @@ static struct timing_meta *find(const struct timing_model *m, const char *key)
     return NULL;
 }
 
-const char *timing_model_meta(const struct timing_model *m, const char *key)
-{
-    const struct timing_meta *meta = find(m, key);
-
-    return meta ? meta->value : NULL;
-}
-
 static void drop(struct timing_model *m, struct timing_meta *at)
 {
     free(at->key);

@@ -76,7 +76,6 @@ enum dsgd_err timing_model_read_meta(struct timing_model *m, const char *path,
  * removes.  "model", "version" and "features" are written by themselves. */
 enum dsgd_err timing_model_set_meta(struct timing_model *m, const char *key,
                                     const char *value, struct dsgd_error *err);
-const char *timing_model_meta(const struct timing_model *m, const char *key);
 
 /* A hash to make fingerprints of, FNV-1a; start with seed 0. */
 uint64_t timing_hash(uint64_t seed, const void *bytes, size_t n);

@@ -1,6 +1,6 @@
 /* What the set model costs, on one thread: a prediction and an observation,
  * hidden behind the workers' compute, and a gradient.
- * Usage: set [BATCH.safetensors] (tests/bench/set_train.py writes one) */
+ * Usage: set [BATCH.safetensors] (tests/bench/prototype writes one) */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -95,9 +95,8 @@ static void gradient(const struct safetensors *s)
         loss = set_train_window(t, net, &b, 8, grad, NULL);
         us[i] = now_us() - start;
     }
-    printf("gradient, %zu steps of %zu workers (loss %.3f, %.0f MB):",
-           b.in.n.steps, b.in.n.workers, loss,
-           1e-6 * (double)set_train_bytes(t));
+    printf("gradient, %zu steps of %zu workers (loss %.3f):", b.in.n.steps,
+           b.in.n.workers, loss);
     show("", us, REPEATS);
     printf("\n");
     free(grad);

@@ -70,7 +70,7 @@ static void test_placements(void)
        "one worker");
     timing_observe(t, (float[]){0}, (uint8_t[]){2});
     const struct predictive *p = timing_predict(t, NULL);
-    ok(p && isfinite(predictive_loglik(p, (float[]){0})), "is predicted");
+    ok(p && isfinite(loglik(p, (float[]){0})), "is predicted");
     timing_free(t);
 }
 
@@ -86,8 +86,8 @@ static void test_state(void)
     timing_state_save(a, state);
     ok(timing_state_load(b, state, bytes, &err) == DSGD_OK, "state loads");
     fill(y, status, 99);
-    double want = predictive_loglik(run(a, 9, 15), y);
-    ok(predictive_loglik(run(b, 9, 15), y) == want, "and goes on, same bits");
+    double want = loglik(run(a, 9, 15), y);
+    ok(loglik(run(b, 9, 15), y) == want, "and goes on, same bits");
     ok(timing_state_load(b, state, bytes - 1, &err) == DSGD_E_FORMAT,
        "a state cut short");
     ok(timing_state_load(b, state, 3, &err) == DSGD_E_FORMAT, "three bytes");
@@ -97,7 +97,7 @@ static void test_state(void)
     state[0]--;
     memset(state + bytes - 4, 0xff, 4);
     ok(timing_state_load(b, state, bytes, &err) == DSGD_E_FORMAT, "a NaN");
-    ok(predictive_loglik(timing_predict(b, telemetry), y) == want,
+    ok(loglik(timing_predict(b, telemetry), y) == want,
        "a refused state changes nothing");
     timing_free(b);
     timing_create(model, N, 1, (uint32_t[N]){0}, &b, NULL);
@@ -113,6 +113,7 @@ static void test_files(void)
 {
     char path[] = "/tmp/dsgd-test-XXXXXX", text[64];
     struct timing_model *again;
+    struct safetensors *file;
     struct timing *a = start(), *b;
     float y[N];
     uint8_t status[N];
@@ -125,12 +126,16 @@ static void test_files(void)
        "metadata set and removed");
     ok(timing_model_save(model, path, &err) == DSGD_OK, "saved");
     ok(timing_model_load(path, &again, &err) == DSGD_OK, "loaded again");
-    is_str(timing_model_meta(again, "trained"), "here", "metadata kept");
-    ok(!timing_model_meta(again, "x"), "metadata removed");
+    ok(timing_model_save(again, path, &err) == DSGD_OK &&
+           safetensors_load(path, &file, &err) == DSGD_OK,
+       "and saved again");
+    is_str(safetensors_meta(file, "trained"), "here", "metadata kept");
+    ok(!safetensors_meta(file, "x"), "metadata removed");
+    safetensors_free(file);
     is_str(timing_model_feature(again, 1), "u1", "feature names kept");
     timing_create(again, N, NODES, node, &b, NULL);
     fill(y, status, 3);
-    ok(predictive_loglik(run(a, 0, 5), y) == predictive_loglik(run(b, 0, 5), y),
+    ok(loglik(run(a, 0, 5), y) == loglik(run(b, 0, 5), y),
        "predicts the same bits");
     timing_free(a);
     timing_free(b);
@@ -219,16 +224,15 @@ static void test_missing(void)
     run(a, 0, 6);
     run(b, 0, 6);
     fill(y, status, 7);
-    ok(predictive_loglik(timing_predict(a, nan), y) ==
-           predictive_loglik(timing_predict(b, NULL), y),
+    ok(loglik(timing_predict(a, nan), y) == loglik(timing_predict(b, NULL), y),
        "telemetry that is not valid is none");
     timing_predict(a, telemetry);
     timing_predict(b, nan);
     timing_predict(b, telemetry);
     timing_observe(a, y, status);
     timing_observe(b, y, status);
-    ok(predictive_loglik(timing_predict(a, telemetry), y) ==
-           predictive_loglik(timing_predict(b, telemetry), y),
+    ok(loglik(timing_predict(a, telemetry), y) ==
+           loglik(timing_predict(b, telemetry), y),
        "a prediction asked for again leaves no trace");
     timing_observe(a, y, status);
     timing_observe(b, y, status);
@@ -240,11 +244,11 @@ static void test_missing(void)
         timing_observe(a, y, status);
     }
     fill(y, status, 8);
-    ok(isfinite(predictive_loglik(timing_predict(a, telemetry), y)),
+    ok(isfinite(loglik(timing_predict(a, telemetry), y)),
        "sixty steps of nothing");
     status[2] = 77;
     timing_observe(a, y, status);
-    ok(isfinite(predictive_loglik(timing_predict(a, telemetry), y)),
+    ok(isfinite(loglik(timing_predict(a, telemetry), y)),
        "a status that there is not");
     timing_free(a);
     timing_free(b);
@@ -255,8 +259,7 @@ static void test_missing(void)
     ok(!timing_predict(a, NULL), "a first step of nothing is none");
     status[4] = TIMING_EXACT;
     timing_observe(a, y, status);
-    ok(timing_predict(a, NULL) &&
-           isfinite(predictive_loglik(timing_predict(a, NULL), y)),
+    ok(timing_predict(a, NULL) && isfinite(loglik(timing_predict(a, NULL), y)),
        "one worker heard of stands for all");
     timing_free(a);
 }
@@ -318,11 +321,11 @@ static void test_symmetries(void)
             moved[j] = y[order[j]];
         }
         const struct predictive *p = timing_predict(a, telemetry);
-        at_a = p ? predictive_loglik(p, y) : 0;
+        at_a = p ? loglik(p, y) : 0;
         p = timing_predict(b, telemetry);
-        at_b = p ? predictive_loglik(p, twice) : 0;
+        at_b = p ? loglik(p, twice) : 0;
         p = timing_predict(c, tele);
-        at_c = p ? predictive_loglik(p, moved) : 0;
+        at_c = p ? loglik(p, moved) : 0;
         timing_observe(a, y, status);
         timing_observe(b, twice, status);
         timing_observe(c, moved, status);
@@ -344,7 +347,7 @@ static void test_no_allocation(void)
     size_t before = mallinfo2().uordblks;
     run(t, 3, 30);
     fill(y, status, 30);
-    predictive_loglik(timing_predict(t, telemetry), y);
+    loglik(timing_predict(t, telemetry), y);
     is_int((long long)mallinfo2().uordblks, (long long)before,
            "nothing is allocated in a step");
     timing_free(t);
