@@ -17,10 +17,9 @@ enum {
     SYNTH_STEPS = 170, /* of a synthetic trace */
     CHECK_STEPS = 120, /* of one to validate on, the first 20 without loss */
     CHECK_BURN_IN = 20,
-    CHECK_ROUNDS = 3,  /* of each named scenario */
-    CHECK_OF_ONE = 8,  /* of the one that is given */
-    CHECK_SEED = 9999, /* the same whatever the training's seed */
-    LEAST_STEPS = 2 * FIT_SET_WINDOW
+    CHECK_ROUNDS = 3, /* of each named scenario */
+    CHECK_OF_ONE = 8, /* of the one that is given */
+    CHECK_SEED = 9999 /* the same whatever the training's seed */
 };
 /* Streams of random numbers. */
 enum { STREAM_SYNTH = 1, STREAM_CHECK, STREAM_BATCH };

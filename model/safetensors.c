@@ -293,16 +293,6 @@ enum dsgd_err safetensors_load(const char *path, struct safetensors **out,
     return rc;
 }
 
-size_t safetensors_count(const struct safetensors *s)
-{
-    return s->n;
-}
-
-const struct safetensor *safetensors_at(const struct safetensors *s, size_t i)
-{
-    return &s->placed[i].tensor;
-}
-
 const struct safetensor *safetensors_find(const struct safetensors *s,
                                           const char *name)
 {

@@ -46,10 +46,7 @@ enum dsgd_err safetensors_parse(const char *name, const void *bytes, size_t n,
                                 struct safetensors **s, struct dsgd_error *err);
 void safetensors_free(struct safetensors *s);
 
-/* In the order of the data.  Pointers hold until s is freed. */
-size_t safetensors_count(const struct safetensors *s);
-const struct safetensor *safetensors_at(const struct safetensors *s, size_t i);
-/* NULL: there is none. */
+/* NULL: there is none.  Pointers hold until s is freed. */
 const struct safetensor *safetensors_find(const struct safetensors *s,
                                           const char *name);
 const char *safetensors_meta(const struct safetensors *s, const char *key);

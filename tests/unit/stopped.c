@@ -190,10 +190,6 @@ static void worker(const struct trial *t, const struct segment *seg,
 
 /* --- the faults --- */
 
-struct fault {
-    double until_s; /* 0: runs */
-};
-
 static uint32_t victim(const struct trial *t, struct rng *rng)
 {
     uint32_t node = 1 + (uint32_t)rng_below(rng, NODES - 1);
