@@ -2,8 +2,8 @@
  * next to what the C library and OpenBLAS need for the same floats: a first
  * deposit is a memcpy, and those after it add two vectors into a third, about a
  * saxpy.  With late parts carried a deposit is copied, too.  Own deposits are
- * those of a worker's own batch, of which each counts at once.  Usage: deposit
- * [repeats] */
+ * those of a worker's own batch, of which each counts at once.
+ * Usage: deposit [repeats] */
 #include <cblas.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Parts that were late for their step, on one c.node, the test in the
+/* Parts that were late for their step, on one node, the test in the
  * coordinator's place: they are offered in the next step, once, if that wants
  * them; and parts that are as they were recorded. */
 #include <pthread.h>
@@ -48,24 +48,31 @@ static void hear(void)
     }
 }
 
-/* All begin a step of so many tokens and parts, the first of which is of sample
- * step * 1000. */
-static void start(uint64_t step, uint32_t flags, uint64_t tokens,
-                  uint64_t parts)
+/* All begin a step of so many tokens, and of n ranges. */
+static void start_ranges(uint64_t step, uint32_t flags, uint64_t tokens,
+                         const struct msg_range *range, uint32_t n)
 {
     static const struct msg_share share[WORKERS];
-    struct msg_range range = {step * 1000, parts * PART};
     struct dsgd_step s;
 
     node_start(c.node, step, share);
-    if (parts)
-        crew_pool(&c, step, flags, PART, &range, 1, tokens);
+    if (n)
+        crew_pool(&c, step, flags, PART, range, n, tokens);
     for (uint32_t w = 0; w < WORKERS; w++)
         dsgd_step_begin(c.d[w], &s);
     memset(mask, 0, sizeof mask);
     n_parts = n_carried = n_kept = n_waiting = 0;
     accepted = 0;
     hear();
+}
+
+/* The same with so many parts, the first of which is of sample step * 1000. */
+static void start(uint64_t step, uint32_t flags, uint64_t tokens,
+                  uint64_t parts)
+{
+    struct msg_range range = {step * 1000, parts * PART};
+
+    start_ranges(step, flags, tokens, &range, parts != 0);
 }
 
 static void publish(uint64_t step)
@@ -259,24 +266,9 @@ static void test_script(void)
  * worker 0. */
 static void start_first(uint64_t step, uint64_t tokens)
 {
-    static const struct msg_share share[WORKERS];
     const struct msg_range range[] = {{2000, 9}, {2009, 7}, {2020, 20}};
-    struct msg m = {.kind = MSG_POOL,
-                    .flags = MSG_CARRIES | MSG_FIXED,
-                    .count = 3,
-                    .step = step};
-    struct dsgd_step s;
 
-    m.u.pool.part = PART;
-    m.u.pool.tokens = tokens;
-    node_start(c.node, step, share);
-    node_message(c.node, &m, range, sizeof range);
-    for (uint32_t w = 0; w < WORKERS; w++)
-        dsgd_step_begin(c.d[w], &s);
-    memset(mask, 0, sizeof mask);
-    n_parts = n_carried = n_kept = n_waiting = 0;
-    accepted = 0;
-    hear();
+    start_ranges(step, MSG_CARRIES | MSG_FIXED, tokens, range, 3);
 }
 
 /* A first part comes after what was kept, and leaves that when it is
