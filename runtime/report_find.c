@@ -193,16 +193,20 @@ static int compare(const void *a, const void *b)
     return order ? order : strcmp(x, y);
 }
 
-enum dsgd_err report_find(const char *dir, const char *jobs, const char *users,
-                          struct report_paths *paths, struct dsgd_error *err)
+enum dsgd_err report_find(const char *dir, const char *jobs, bool itself,
+                          const char *users, struct report_paths *paths,
+                          struct dsgd_error *err)
 {
     size_t before = paths->n;
     int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    enum dsgd_err rc;
+    enum dsgd_err rc = DSGD_OK;
 
     if (fd < 0)
         return error_set(err, DSGD_E_IO, "%s: %s", dir, strerror(errno));
-    rc = scan(fd, dir, jobs, paths, err);
+    if (itself)
+        rc = scan(fd, dir, jobs, paths, err);
+    else
+        close(fd);
     if (rc == DSGD_OK && users)
         rc = scan_folders(dir, jobs, users, paths, err);
     if (paths->n > before)

@@ -30,13 +30,15 @@ enum dsgd_err report_record_dir(const char *option, char *dir, size_t size,
  *             tasks and components */
 bool report_is_job(const char *name, const char *job);
 
-/* Append the records of dir, and of its folders when they are wanted, sorted by
- * job, step and restart.
- *   jobs   in  comma list, NULL: all
- *   users  in  look into folders: of this name, or all for ""; NULL: none
+/* Append the records of dir itself and of its folders, as they are wanted,
+ * sorted by job, step and restart.
+ *   jobs    in  comma list, NULL: all
+ *   itself  in  the records that lie in dir
+ *   users   in  look into folders: of this name, or all for ""; NULL: none
  * A folder that can't be read is passed over.  Errors: DSGD_E_IO (dir itself),
  * DSGD_E_NOMEM. */
-enum dsgd_err report_find(const char *dir, const char *jobs, const char *users,
-                          struct report_paths *paths, struct dsgd_error *err);
+enum dsgd_err report_find(const char *dir, const char *jobs, bool itself,
+                          const char *users, struct report_paths *paths,
+                          struct dsgd_error *err);
 
 #endif

@@ -375,9 +375,9 @@ static enum dsgd_err find(const struct options *o, struct report_paths *paths,
         users = self ? self->pw_name : "";
     }
     if (rc == DSGD_OK && dir[0])
-        rc = report_find(dir, o->jobs, users, paths, err);
-    if (rc == DSGD_OK && paths->n == 0)
-        rc = report_find(".", o->jobs, NULL, paths, err);
+        rc = report_find(dir, o->jobs, !o->user, users, paths, err);
+    if (rc == DSGD_OK && paths->n == 0 && !o->user)
+        rc = report_find(".", o->jobs, true, NULL, paths, err);
     if (rc == DSGD_OK && paths->n == 0 && !dir[0])
         rc = error_set(err, DSGD_E_USAGE,
                        "no records here, and no RecordDir: give --record-dir, "

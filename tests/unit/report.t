@@ -118,8 +118,10 @@ DSGD_CONF=$dir/dsgd.conf
 fails 2 "no RecordDir" -j 100
 cp "$records/alice/100.0.0.dsgd" "$dir/cwd/900.1.0.dsgd"
 prints 100.0 -n -P -o JobID -j 900.1
-rm "$dir/cwd/900.1.0.dsgd"
 export DSGD_RECORD_DIR="$records"
+prints '' -n -P -o JobID -u bob -j 900.1
+prints '' -n -P -o JobID -u bob -j 100 --record-dir "$records/alice"
+rm "$dir/cwd/900.1.0.dsgd"
 
 fails 2 'there is no field "Foo"' -o JobID,Foo -j 100
 fails 2 '"Cut%x": the width' -o Cut%x -j 100
