@@ -67,11 +67,13 @@ static enum dsgd_err read_features(struct timing_model *m, const char *path,
 {
     char *text = names ? strdup(names) : calloc(n + 1, 32), *at = text;
     const char **name = calloc(n + 1, sizeof *name);
-    enum dsgd_err rc = no_memory(err);
+    enum dsgd_err rc = DSGD_OK;
 
     for (size_t i = 0; !names && text && i < n; i++)
         at += sprintf(at, "%su%zu", i ? "," : "", i);
-    if (text && name)
+    if (!text || !name)
+        rc = no_memory(err);
+    else
         rc = split_features(m, path, text, name, n, err);
     free(name);
     free(text);

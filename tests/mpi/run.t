@@ -29,6 +29,13 @@ trained 4
 is "$name: nothing else to say" "$err" ""
 like "$name: in the fewest steps" "$out" 'samples 2000, .* steps 64'
 
+name="with a timing model"
+DSGD_CUTOFF=dynamic DSGD_MODEL=$DSGD_SRCDIR/model/default.safetensors \
+    go -w 4 "$sleeper" -t .002
+is "$name: exit code" "$rc" 0
+trained 4
+is "$name: nothing else to say" "$err" ""
+
 export DSGD_RING_BYTES=0 # what a new process lacks is not in the ring
 while read -r how cause; do
     name="worker 2 $cause"
