@@ -1,9 +1,9 @@
 /* The `dmm` kind of timing model, for those who make and fit one.
  *
  * It predicts a struct predictive, so that every rule and live stopping work on
- * it as on the set model.  SAMPLES draws of z from the guide over the window and
- * of the next z from the transition, with noise that is the same every time,
- * give each worker's emission; they are matched by moments:
+ * it as on the set model.  SAMPLES draws of z from the guide over the window
+ * and of the next z from the transition, with noise that is the same every
+ * time, give each worker's emission; they are matched by moments:
  *   - what all workers have in common in a draw (the mean over the workers)
  *     becomes the PRED_G cluster atoms: the draws sorted by it, in six groups
  *   - the rest is one Gaussian a worker, with the mean and variance over the

@@ -252,8 +252,8 @@ static size_t limit(const struct dynamic *d, size_t c)
     return c < d->working ? c : d->working;
 }
 
-/* Where cutting has not gained of late, live stopping cuts at a lower price of a
- * second only: a worker that suddenly takes three times as long is still cut.
+/* Where cutting has not gained of late, live stopping cuts at a lower price of
+ * a second only: a worker that suddenly takes three times as long is still cut.
  * Waiting for all until a gain shows would cost more than the small cuts do.
  * Under carry-over these cost more: at a half, live stopping lost .004 to
  * waiting for all on quiet clusters of 16, at a quarter .0002. */

@@ -5,8 +5,8 @@
  *     dynamic_begin()                  predict, plan: hidden behind the compute
  *     dynamic_start(), _arrive(), _leave(), _close() ...   as things happen
  *     dynamic_end()                    observe, score: hidden as well
- * All times are seconds since the step's start, on one clock.  Local, not thread
- * safe, and nothing is allocated after dynamic_create. */
+ * All times are seconds since the step's start, on one clock.  Local, not
+ * thread safe, and nothing is allocated after dynamic_create. */
 #ifndef DSGD_DYNAMIC_H
 #define DSGD_DYNAMIC_H
 

@@ -38,10 +38,10 @@ void dynamic_predict_gain(struct dynamic *d)
 }
 
 /* The arrival of a worker, had it been waited for: known, estimated or
- * expected; NaN when nothing is known, or it is not one of those that the counts
- * are of.  Of cut workers each gets another of the
- * quantiles in turn: with the median for all, waiting for more of them looks
- * cheaper than it is, and the guard leaves the model for it. */
+ * expected; NaN when nothing is known, or it is not one of those that the
+ * counts are of.  Of cut workers each gets another of the quantiles in turn:
+ * with the median for all, waiting for more of them looks cheaper than it is,
+ * and the guard leaves the model for it. */
 static double estimate_arrival(struct dynamic *d, size_t i, double log_s,
                                uint8_t status)
 {

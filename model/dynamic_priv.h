@@ -70,8 +70,8 @@ struct dynamic {
 /* What the model's policy says; the first yes is kept, for its score. */
 bool dynamic_model_closes(struct dynamic *d, double now_s, double *next_s);
 
-/* What the close decided on gains, as predicted then.  Left until something else
- * happens: not to be waited for before the step is closed. */
+/* What the close decided on gains, as predicted then.  Left until something
+ * else happens: not to be waited for before the step is closed. */
 void dynamic_predict_gain(struct dynamic *d);
 
 #endif

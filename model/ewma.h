@@ -26,8 +26,8 @@ size_t ewma_predict(const struct ewma *e, double *x_s);
 
 /* The same as logs, up to most rows of it, in groups of SORT_LANES rows side by
  * side, as sort_lanes takes them.
- *   y  out  [groups][n][SORT_LANES], groups enough for the rows returned; a lane
- *           without a row repeats the first
+ *   y  out  [groups][n][SORT_LANES], groups enough for the rows returned; a
+ *           lane without a row repeats the first
  * Returns the number of rows. */
 size_t ewma_predict_lanes(const struct ewma *e, size_t most, float *y);
 

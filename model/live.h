@@ -1,6 +1,6 @@
 /* Live stopping: at each arrival or tick of a step, condition the predictive on
- * who has arrived and on how long each of the others has been running, and close
- * the step when going on no longer pays.
+ * who has arrived and on how long each of the others has been running, and
+ * close the step when going on no longer pays.
  *
  * The value of closing at time tau is E[contributors by tau] - lambda * tau
  * (renewal reward: lambda is the running realised throughput); the step is

@@ -1,6 +1,7 @@
 /* What a look at one of a step's first ticks is to sum over the workers of a
  * node, summed while the step is planned: nearly all of them run then, and the
- * table is larger than the caches.  The look takes away what has changed since. */
+ * table is larger than the caches.  The look takes away what has changed
+ * since. */
 #ifndef DSGD_LIVE_EARLY_H
 #define DSGD_LIVE_EARLY_H
 

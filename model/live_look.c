@@ -1,8 +1,8 @@
 /* A look at a step under way: what is known of it, and what is to be expected.
  *
- * A look early in a step of thousands of workers would read most of the survival
- * table, which lies beyond the caches.  So it takes the later ticks a stretch at
- * a time, and stops where none beyond can change the choice. */
+ * A look early in a step of thousands of workers would read most of the
+ * survival table, which lies beyond the caches.  So it takes the later ticks a
+ * stretch at a time, and stops where none beyond can change the choice. */
 #include <math.h>
 #include <string.h>
 
@@ -143,7 +143,8 @@ static bool sums_are_near(const struct live *l, size_t changes, size_t late)
 }
 
 /* List node i's workers that are expected to come yet, or, where the sums made
- * for this tick are taken, those in which they differ; returns how many come. */
+ * for this tick are taken, those in which they differ; returns how many
+ * come. */
 static size_t list_node(struct live *l, size_t i, size_t *count)
 {
     size_t late = 0, changes = 0, first = *count;

@@ -9,8 +9,8 @@
 /* Of the time between two ticks at which a plan closes. */
 enum { BISECTIONS = 10 };
 
-/* Workers that a plan is to gain, where it could be made anew all the time.  With
- * .05 steps of 2175 iid workers close one worker later, to no gain. */
+/* Workers that a plan is to gain, where it could be made anew all the time.
+ * With .05 steps of 2175 iid workers close one worker later, to no gain. */
 #define LEAST_GAIN .1
 
 enum { LANES = LIVE_LANES, G = PRED_G, M = PRED_M };
@@ -77,10 +77,10 @@ VM_INLINE double weighted(const v8 *weight, const v8 *x)
     return y[0] + y[1];
 }
 
-/* On to a tick by which one is late yet with probability s.  The numbers arrived
- * are binomial.  At a constant hazard h the probability p_j of exactly j falls
- * into that of more at the rate h (late - j) p_j: which gives the time spent
- * there. */
+/* On to a tick by which one is late yet with probability s.  The numbers
+ * arrived are binomial.  At a constant hazard h the probability p_j of exactly
+ * j falls into that of more at the rate h (late - j) p_j: which gives the time
+ * spent there. */
 VM_INLINE void advance(struct live_outlook *o, struct course *c, size_t q,
                        const v8 *s)
 {

@@ -3,14 +3,16 @@
 #include <math.h>
 
 /* A step counts 1/e after 66 more.  So many arrivals are taken to have come as
- * expected; and in the first steps the model knows too little of the cluster for
- * what it errs by then to hold later.  Chosen on iid clusters of 2175 workers. */
+ * expected; and in the first steps the model knows too little of the cluster
+ * for what it errs by then to hold later.  Chosen on iid clusters of 2175
+ * workers. */
 #define KEEP  .985
 #define PRIOR 300.
 enum { BLIND_STEPS = 30 };
 
-/* What the tail may be wrong by.  Where more is off, as of workers that are slow
- * in some steps and not in others, one number for all steps is of no help. */
+/* What the tail may be wrong by.  Where more is off, as of workers that are
+ * slow in some steps and not in others, one number for all steps is of no
+ * help. */
 #define MOST 1.05
 
 void live_paced_add(struct live_paced *s, double came, double due)

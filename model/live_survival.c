@@ -128,8 +128,8 @@ static struct plan make_plan(const struct live_mixture *m,
 
 /* Series of the integral of the normal density over a cell of width d around z,
  * over its value at z: d sum_i (d / 2)^2i He_2i(z) / (2i + 1)!, up to i = 3, as
- * a polynomial in y^2, weight and density's constant included.  What is left out
- * is some (d z)^8 / 9e7 of it. */
+ * a polynomial in y^2, weight and density's constant included.  What is left
+ * out is some (d z)^8 / 9e7 of it. */
 struct cell {
     v8 c0, c1, c2, c3;
 };

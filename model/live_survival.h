@@ -1,5 +1,5 @@
-/* The survivals of one worker: for each pair of atoms (a lane, live_table.h) the
- * weighted tails of its mixture, at one log time or at many.
+/* The survivals of one worker: for each pair of atoms (a lane, live_table.h)
+ * the weighted tails of its mixture, at one log time or at many.
  *
  * Relative errors, LIVE_MIN_SURVIVAL included: 2e-4 for survivals above 1e-5,
  * 2e-3 below.  Local, no allocation. */
@@ -42,7 +42,8 @@ struct live_mixture {
     struct live_span shifts, scales;
 };
 
-/* At most LIVE_COLS log times, ascending; the first `even` of them a step apart. */
+/* At most LIVE_COLS log times, ascending; the first `even` of them a step
+ * apart. */
 struct live_ticks {
     size_t n, even;
     float step;

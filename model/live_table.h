@@ -1,8 +1,9 @@
 /* The survival table behind live.h: for every worker, cluster atom g, node atom
  * m and time of a grid, the probability that the worker is still running.
  *
- * A lane is a pair (g, m), lane = g * PRED_M + m.  A worker's lanes lie in blocks,
- * each with all of its ticks: what has become improbable is not read. */
+ * A lane is a pair (g, m), lane = g * PRED_M + m.  A worker's lanes lie in
+ * blocks, each with all of its ticks: what has become improbable is not
+ * read. */
 #ifndef DSGD_LIVE_TABLE_H
 #define DSGD_LIVE_TABLE_H
 

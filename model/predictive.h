@@ -3,7 +3,8 @@
  * likelihood and conditioning are exact sums:
  *
  *   p(y) = sum_g pi_g prod_i sum_m pi_im prod_{j on i} sum_k w_jgmk
- *              N(y_j; mu_jk + shift_g + node_shift_im, exp(log_sd_jk + scale_g))
+ *              N(y_j; mu_jk + shift_g + node_shift_im,
+ *                exp(log_sd_jk + scale_g))
  *   w_jgm. = softmax_k(log_w_jk + tail_gk + node_tail_imk),  tail_g0 = 0
  *
  * A cluster atom g carries a common slow-down and "many stragglers now", a node

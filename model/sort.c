@@ -7,8 +7,8 @@
 /* Batcher's merge exchange (Knuth, The Art of Computer Programming, 5.2.2,
  * algorithm M).  Which elements are compared does not depend on their values:
  * there is nothing to mispredict, and vectors take many at a time.
- *   exchange  puts x[i] and x[i + distance] in order, for i < pairs, or rows x[i]
- *             of width each; pairs <= distance */
+ *   exchange  puts x[i] and x[i + distance] in order, for i < pairs, or rows
+ *             x[i] of width each; pairs <= distance */
 VM_INLINE void merge_exchange(size_t n, void *x,
                               void (*exchange)(void *x, size_t i,
                                                size_t distance, size_t pairs))

@@ -54,8 +54,8 @@ enum dsgd_err timing_create(const struct timing_model *m, size_t n,
 void timing_free(struct timing *t);
 
 /* Predict the next step.
- *   telemetry  in  [n_nodes][features] as readable at the step's start, NaN: not
- *                  valid; NULL: none at all
+ *   telemetry  in  [n_nodes][features] as readable at the step's start, NaN:
+ *                  not valid; NULL: none at all
  * Returns NULL until a first step was observed; otherwise a predictive that
  * holds until the next call.  Local, no allocation. */
 const struct predictive *timing_predict(struct timing *t,

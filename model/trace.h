@@ -50,7 +50,8 @@ struct trace_text {
 /* Read a trace and what lies beside it.
  *   path      in   "x.csv", with or without its ".csv"
  *   feature   in   [features] telemetry columns to keep; other columns are
- *                  ignored; NULL: those of telemetry_names.h.  Must outlive *out
+ *                  ignored; NULL: those of telemetry_names.h.  Must outlive
+ *                  *out
  *   warning   out  "" when there is none; may be NULL
  *   out       out  trace_free; columns are reordered so that a node's workers
  *                  are adjacent; NULL on error

@@ -199,8 +199,8 @@ enum dsgd_err dsgd_options_init(struct dsgd_options *opt,
 /* Open a run in a program without MPI: as the worker that dsgd-run has started,
  * or else a run of one worker.  dsgd_mpi_open in dsgd_mpi.h opens one of many.
  *   opt  in   under dsgd-run the same sizes in every worker; the cutoff, limits
- *             and record of one of them count, and dsgd-run prints what opt.warn
- *             would be told
+ *             and record of one of them count, and dsgd-run prints what
+ *             opt.warn would be told
  *   d    out  NULL on error; ends with dsgd_close
  * Local, starts a thread; under dsgd-run it blocks (asleep) until all workers
  * have opened the run, and what is wrong with it is said by dsgd-run, which

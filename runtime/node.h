@@ -46,7 +46,8 @@ void node_let_drive(struct node *n);
 
 /* Somebody looks for events from now on: workers need not ring for a sleeper.
  * And nobody does: they ring, and for what has come meanwhile it is rung now.
- *   computes  in  who watches next, in time for whoever commits, is computing */
+ *   computes  in  who watches next, in time for whoever commits, is
+ *                 computing */
 void node_watch(struct node *n);
 void node_unwatch(struct node *n, bool computes);
 

@@ -11,7 +11,8 @@
 enum report_kind {
     REPORT_TEXT,
     REPORT_COUNT,
-    REPORT_SECONDS, /* shown as SS.mmm or finer; has a twin <name>Raw in microseconds */
+    REPORT_SECONDS, /* shown as SS.mmm or finer; has a twin <name>Raw in
+                       microseconds */
     REPORT_NUMBER,
     REPORT_TIME,   /* unix time, shown as 2026-01-31T12:00:00 */
     REPORT_ELAPSED /* shown as [D-]HH:MM:SS; has a twin in seconds */

@@ -35,8 +35,8 @@ void sampler_destroy(struct sampler *s);
 
 /* Hand out the next step's ranges; at least one must be able.
  *   able      in   [n_workers] who can be given work
- *   prefer    in   [n_workers] who was in time: gets ranges that were cut before
- *                  first, and the end of an epoch alone
+ *   prefer    in   [n_workers] who was in time: gets ranges that were cut
+ *                  before first, and the end of an epoch alone
  *   range     out  [n_workers] count 0 where not able or nothing is left
  * Returns true when every able worker got a whole batch; with lanes, when there
  * was one for each, of which the end of a lane may be less. */
