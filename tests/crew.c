@@ -34,6 +34,8 @@ void crew_destroy(struct crew *c)
         client_destroy(c->d[w]);
     node_destroy(c->node);
     segment_detach(&c->seg);
+    if (*c->name)
+        segment_unlink(c->name);
 }
 
 void crew_pool(struct crew *c, uint64_t step, uint32_t flags, uint64_t part,
