@@ -10,6 +10,7 @@
  *     opt.grad_elems = n;
  *     opt.n_samples = 60000;
  *     opt.batch = 32;
+ *     opt.epochs = 10;
  *     dsgd_mpi_open(MPI_COMM_WORLD, &opt, &d, &err);     (dsgd_mpi.h)
  *     dsgd_register(d, params, bytes, &err);
  *     while ((rc = dsgd_step_begin(d, &step)) == DSGD_OK) {
