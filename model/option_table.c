@@ -29,10 +29,11 @@ static enum dsgd_err parse_number(const struct option_row *r, const char *text,
 
     if (end == text || *end || !(x >= r->low && x <= r->high) ||
         (r->type == OPTION_COUNT && x != floor(x)))
-        return error_set(
-            err, DSGD_E_USAGE, "--%s: \"%.60s\" is not a %s from %g to %g",
-            r->name, text, r->type == OPTION_COUNT ? "whole number" : "number",
-            r->low, r->high);
+        return error_set(err, DSGD_E_USAGE,
+                         "--%s: \"%.60s\" is not a %s from %.16g to %.16g",
+                         r->name, text,
+                         r->type == OPTION_COUNT ? "whole number" : "number",
+                         r->low, r->high);
     *value = x;
     return DSGD_OK;
 }

@@ -59,11 +59,14 @@ static void test_refused(void)
             "--batch: \"0\" is not a whole number from 1 to 65536");
     refuses("--batch", "1.5",
             "--batch: \"1.5\" is not a whole number from 1 to 65536");
+    refuses("--max-steps", "-1",
+            "--max-steps: \"-1\" is not a whole number from 0 to "
+            "1000000000000");
     refuses("--batch=", NULL,
             "--batch: \"\" is not a whole number from 1 to 65536");
-    refuses("--lr", "nan", "--lr: \"nan\" is not a number from 0 to 1e+06");
-    refuses("--lr", "-1", "--lr: \"-1\" is not a number from 0 to 1e+06");
-    refuses("--lr", "1x", "--lr: \"1x\" is not a number from 0 to 1e+06");
+    refuses("--lr", "nan", "--lr: \"nan\" is not a number from 0 to 1000000");
+    refuses("--lr", "-1", "--lr: \"-1\" is not a number from 0 to 1000000");
+    refuses("--lr", "1x", "--lr: \"1x\" is not a number from 0 to 1000000");
     refuses("--model", "resnet",
             "--model: \"resnet\" is none of softmax|mlp|cnn");
     refuses("--summary=", NULL, "--summary: give a FILE");
