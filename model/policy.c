@@ -32,9 +32,9 @@ struct policy {
 };
 
 static const char *const names[N_POLICIES] = {
-    "full",      "static-best",  "static-tuned", "elfving", "order",
-    "last",      "rolling",      "ewma",         "dmm",     "dynamic",
-    "parts-own", "parts-shared", "parts-model",  "no-idle"};
+    "full",      "static-best",  "static-tuned", "elfving",     "order",
+    "last",      "rolling",      "ewma",         "dmm",         "dynamic",
+    "parts-own", "parts-shared", "parts-last",   "parts-model", "no-idle"};
 
 const char *policy_name(enum policy_kind kind)
 {
@@ -54,7 +54,7 @@ enum policy_kind policy_parse(const char *name, size_t length)
 bool policy_in_parts(enum policy_kind kind)
 {
     return kind == POLICY_PARTS_OWN || kind == POLICY_PARTS_SHARED ||
-           kind == POLICY_PARTS_MODEL;
+           kind == POLICY_PARTS_LAST || kind == POLICY_PARTS_MODEL;
 }
 
 enum policy_model policy_model(enum policy_kind kind)

@@ -13,7 +13,7 @@
  *
  * and those that are not for policy_create:
  *
- *   parts-own, parts-shared, parts-model   simulate_parts.h
+ *   parts-own, parts-shared, parts-last, parts-model   simulate_parts.h
  *   no-idle       the bound of these (oracle.h)
  *
  * Times are seconds since the step's start. */
@@ -41,6 +41,7 @@ enum policy_kind {
     POLICY_DYNAMIC,
     POLICY_PARTS_OWN,
     POLICY_PARTS_SHARED,
+    POLICY_PARTS_LAST,
     POLICY_PARTS_MODEL,
     POLICY_NO_IDLE,
     N_POLICIES
@@ -48,7 +49,7 @@ enum policy_kind {
 
 #define POLICY_NAMES                                                     \
     "full|static-best|static-tuned|elfving|order|last|rolling|ewma|dmm|" \
-    "dynamic|parts-own|parts-shared|parts-model|no-idle"
+    "dynamic|parts-own|parts-shared|parts-last|parts-model|no-idle"
 
 const char *policy_name(enum policy_kind kind);
 

@@ -30,6 +30,17 @@
  * claimed than the batch holds, so that nobody is waited for; the sum of the
  * deposits taken is the batch, exactly.
  *
+ * Without a prediction, by_last, work is claimed in single units, planned by the
+ * rates that workers have shown themselves: in this step, or before its first
+ * deposit when they last deposited anything; whoever has shown none brings
+ * nothing to the plan.  A worker's first claim of a step is always handed out,
+ * so that one that was slow once is not thought slow for ever; a later one if
+ * it is expected to end by T.  Rates change from unit to unit by what is learnt,
+ * which is taken to be equally likely up to two standard deviations, m, either
+ * way: what is to end at e is in by T with a chance of 1/2 + (T - e) / 2m, that
+ * is what it counts for, and one that may be in by T is begun where such chances
+ * leave room for it.
+ *
  * Times are seconds since the step's start.  Local, not thread safe, nothing
  * is allocated after shares_create. */
 #ifndef DSGD_SHARES_H
@@ -44,11 +55,14 @@
 
 struct shares_spec {
     size_t n, n_nodes;
-    const uint32_t *node; /* [n] ascending, as in timing_create; copied */
+    const uint32_t *node; /* [n] ascending, as in timing_create; copied.
+                             by_last: not read */
     size_t parts;         /* claims of a worker in a step, about; >= 1 */
     size_t units;         /* of a worker's batch; >= parts */
     size_t most;          /* units of a claim; 0: no limit */
     double cost_s;        /* of a claim and its deposit, >= 0 */
+    bool by_last;         /* nothing is ever predicted: claims of one unit by
+                             the rates that were seen */
 };
 
 struct shares;
@@ -65,7 +79,7 @@ void shares_batch(struct shares *s, size_t units);
 
 /* A step starts.
  *   p      in  of the durations of whole batches; NULL: nothing is predicted,
- *              and all claims are units / parts.  Need not be kept
+ *              and all claims are units / parts, or by_last.  Need not be kept
  *   lag_s  in  [n] when each is expected to be free, 0: now */
 void shares_begin(struct shares *s, const struct predictive *p,
                   const double *lag_s);
@@ -103,7 +117,8 @@ void shares_add(struct shares *s, size_t units);
 /* Units still missing; 0: the batch is full, close. */
 size_t shares_missing(const struct shares *s);
 
-/* The planned close; NaN when nothing is predicted. */
+/* The planned close; NaN when nothing is planned, INFINITY when no rates are
+ * known. */
 double shares_close_s(const struct shares *s);
 
 /* Plan anew, with what is known at now_s. */
@@ -112,11 +127,11 @@ void shares_plan(struct shares *s, double now_s);
 /* How much longer a worker is expected to take for what it has in hand: of the
  * durations predicted that it has not outrun the mean; if it has outrun them
  * all, or its rate is known, and it is overdue, as long again.  0: nothing is
- * in hand. */
+ * in hand, or nothing is known. */
 double shares_left_s(struct shares *s, size_t worker, double now_s);
 
-/* Units a second that all others do while they work, and 0 when nothing is
- * predicted. */
+/* Units a second that all others do while they work, 0 when nothing is known:
+ * of those that by_last knows. */
 double shares_rate(const struct shares *s, size_t but);
 
 /* Renewal reward: is no later time up to the planned close worth more than now,

@@ -10,16 +10,17 @@
 #include "shares.h"
 #include "simulate_telemetry.h"
 
-/* The two policies whose workers claim from what they share. */
+/* The policies whose workers claim from what they share. */
 struct pool {
     struct parts_world w;
-    struct shares *shares; /* parts-model, else NULL */
-    struct timing *timing; /* with it */
+    struct shares *shares; /* NULL: whoever is free begins a part */
+    struct timing *timing; /* parts-model, else NULL */
     struct simulate_telemetry telemetry;
     struct simulate_result *result;
     size_t missing;
     uint32_t *waiting; /* [n] who got nothing */
     size_t n_waiting;
+    double asked_s;  /* the close that was planned when they asked last */
     double *lag_s;   /* [n] as expected */
     float *log_s;    /* [n] */
     uint8_t *status; /* [n] */
@@ -37,6 +38,8 @@ static size_t next_claim(struct pool *p, size_t j, double now_s)
 {
     if (!p->shares)
         return 1;
+    if (!p->timing)
+        return shares_claim(p->shares, j, now_s);
     double before = simulate_now_us();
     size_t units = shares_claim(p->shares, j, now_s);
     add_time(p, &p->result->tick, simulate_now_us() - before);
@@ -61,6 +64,14 @@ static void give_waiting(struct pool *p, double now_s)
             p->waiting[kept++] = p->waiting[i];
     }
     p->n_waiting = kept;
+    p->asked_s = p->shares ? shares_close_s(p->shares) : NAN;
+}
+
+/* Without a later close nobody is given what was not: single parts do not get
+ * shorter. */
+static bool asks(const struct pool *p)
+{
+    return p->timing || !p->shares || shares_close_s(p->shares) > p->asked_s;
 }
 
 /* Worker j is free, with what it has computed. */
@@ -82,10 +93,12 @@ static double play(struct pool *p)
     double now_s = 0;
 
     p->n_waiting = 0;
+    p->asked_s = 0;
     while (p->missing) {
         double wake_s = p->n_waiting && p->shares
                             ? shares_wake_s(p->shares, now_s)
                             : INFINITY;
+        bool woken = false;
         if (w->events && w->heap[0].at_s <= wake_s) {
             parts_world_next(w, &e);
             now_s = e.at_s;
@@ -94,8 +107,9 @@ static double play(struct pool *p)
                 p->waiting[p->n_waiting++] = e.worker;
         } else {
             now_s = wake_s;
+            woken = true;
         }
-        if (p->missing)
+        if (p->missing && (woken || asks(p)))
             give_waiting(p, now_s);
     }
     return now_s;
@@ -115,13 +129,16 @@ static void expect_lags(struct pool *p)
 
 static void begin(struct pool *p, size_t t)
 {
-    const float *telemetry = simulate_telemetry_at(&p->telemetry, t);
+    const struct predictive *predicted = NULL;
 
     p->missing = p->w.n * p->w.units;
     if (!p->shares)
         return;
     expect_lags(p);
-    shares_begin(p->shares, timing_predict(p->timing, telemetry), p->lag_s);
+    if (p->timing)
+        predicted =
+            timing_predict(p->timing, simulate_telemetry_at(&p->telemetry, t));
+    shares_begin(p->shares, predicted, p->lag_s);
 }
 
 /* The warm-up waits for all and knows everything. */
@@ -154,6 +171,25 @@ static double step(struct pool *p, const double *x, size_t t)
     return close_s;
 }
 
+/* To begin a part that is not wanted costs nothing where workers start afresh. */
+static enum dsgd_err create_shares(struct pool *p,
+                                   const struct simulate_spec *spec, bool last,
+                                   const struct trace *t,
+                                   struct dsgd_error *err)
+{
+    struct shares_spec shares = {.n = t->n,
+                                 .n_nodes = t->n_nodes,
+                                 .node = t->node,
+                                 .parts = spec->parts,
+                                 .units = p->w.units,
+                                 .cost_s = spec->part_cost_s,
+                                 .by_last = last};
+
+    if (last && spec->late == LIVE_FRESH)
+        return DSGD_OK;
+    return shares_create(&shares, &p->shares, err);
+}
+
 static enum dsgd_err create(struct pool *p, const struct simulate_spec *spec,
                             enum policy_kind kind,
                             const struct policy_setup *setup,
@@ -172,19 +208,12 @@ static enum dsgd_err create(struct pool *p, const struct simulate_spec *spec,
     p->status = calloc(t->n, sizeof *p->status);
     if (!p->waiting || !p->lag_s || !p->log_s || !p->status)
         return error_set(err, DSGD_E_NOMEM, "simulate: no memory");
-    if (!model)
-        return DSGD_OK;
-    struct shares_spec shares = {.n = t->n,
-                                 .n_nodes = t->n_nodes,
-                                 .node = t->node,
-                                 .parts = spec->parts,
-                                 .units = units,
-                                 .cost_s = spec->part_cost_s};
-    rc = shares_create(&shares, &p->shares, err);
-    if (rc == DSGD_OK)
+    if (kind != POLICY_PARTS_SHARED)
+        rc = create_shares(p, spec, !model, t, err);
+    if (rc == DSGD_OK && model)
         rc = timing_create(setup->model, t->n, t->n_nodes, t->node, &p->timing,
                            err);
-    if (rc == DSGD_OK)
+    if (rc == DSGD_OK && model)
         rc = simulate_telemetry_create(&p->telemetry, t, setup->model, err);
     return rc;
 }

@@ -269,43 +269,138 @@ static void unpredicted(void)
     shares_free(s);
 }
 
+/* ---- without a prediction, by the rates that were seen ---- */
+
+static struct shares *create_by_last(size_t n, size_t parts, double cost_s)
+{
+    struct shares_spec spec = {.n = n,
+                               .n_nodes = n,
+                               .parts = parts,
+                               .units = parts,
+                               .cost_s = cost_s,
+                               .by_last = true};
+    struct shares *s = NULL;
+    struct dsgd_error err;
+
+    if (shares_create(&spec, &s, &err) != DSGD_OK)
+        printf("# %s\n", err.text);
+    return s;
+}
+
+/* Two workers, two parts each; a part takes .5 and 1.6. */
+static void first_step(struct shares *s)
+{
+    shares_begin(s, NULL, ready);
+    ok(shares_claim(s, 0, 0) && shares_claim(s, 1, 0), "one each");
+    for (int i = 1; i <= 3; i++) {
+        is_int((long long)shares_deposit(s, 0, .5 * i), 1, "one is in");
+        is_int((long long)shares_claim(s, 0, .5 * i), 1,
+               "nothing is known of the other: another one");
+    }
+    is_int((long long)shares_deposit(s, 1, 1.6), 1, "the other's");
+    is_int((long long)shares_missing(s), 0, "makes the batch full");
+}
+
+/* Until the second claim of worker 1, which is known to end at 1.6, with three
+ * of worker 0's; to be in at 1.6 too, a fourth would have to begin by 1.1. */
+static void second_step(struct shares *s)
+{
+    shares_begin(s, NULL, ready);
+    ok(shares_claim(s, 0, 0) && shares_claim(s, 1, 0), "one each");
+    near(shares_close_s(s), 1.6, .003, "by the last rates, closed at 1.6");
+    for (int i = 1; i <= 3; i++) {
+        shares_deposit(s, 0, .5 * i);
+        is_int((long long)shares_claim(s, 0, .5 * i), i < 3,
+               i < 3 ? "another one" : "none that can't be in by the close");
+    }
+}
+
+static void by_last(void)
+{
+    struct shares *s = create_by_last(2, 2, 0);
+
+    first_step(s);
+    second_step(s);
+    is_int((long long)shares_deposit(s, 1, 1.6), 1, "worker 1's is in");
+    is_int((long long)shares_missing(s), 0, "and the batch full");
+    /* It is late: at 1.8 expected at 2, at 2.2 at 2.8, which is later than one
+     * that is begun then. */
+    second_step(s);
+    is_int((long long)shares_claim(s, 0, 1.8), 0, "a bit late: still none");
+    is_int((long long)shares_claim(s, 0, 2.2), 1, "later: one more");
+    second_step(s);
+    shares_leave(s, 1);
+    is_int((long long)shares_claim(s, 0, 1.5), 1, "gone: one more at once");
+    shares_free(s);
+}
+
+/* One that took 9 for a part is given one in the next step, and no other. */
+static void slow_once(void)
+{
+    struct shares *s = create_by_last(2, 2, 0);
+
+    shares_begin(s, NULL, ready);
+    shares_claim(s, 1, 0);
+    shares_deposit(s, 1, 9);
+    shares_begin(s, NULL, ready);
+    is_int((long long)shares_claim(s, 0, 0), 1, "nothing is known of one");
+    is_int((long long)shares_claim(s, 1, 0), 1,
+           "slow once: begins all the same");
+    shares_deposit(s, 0, 1);
+    shares_claim(s, 0, 1);
+    shares_deposit(s, 1, 1.1);
+    is_int((long long)shares_claim(s, 1, 1.1), 1, "and is slow no more");
+    shares_free(s);
+}
+
+/* Durations of batches of a step and when workers are free, all random. */
+static void random_step(struct rng *r, double *x, double *lag_s)
+{
+    for (size_t j = 0; j < MOST; j++) {
+        x[j] = exp(.3 * rng_normal(r));
+        lag_s[j] = rng_uniform(r) < .2 ? rng_uniform(r) : 0;
+    }
+}
+
+/* Units that are in when the batch is full, or after 20 s. */
+static size_t play(struct shares *s, const double *x, const double *lag_s,
+                   size_t units)
+{
+    double end_s[MOST];
+    size_t claim[MOST] = {0}, taken = 0;
+    double now_s = 0;
+
+    memcpy(end_s, lag_s, sizeof end_s);
+    for (int i = 0; i < 4000 && shares_missing(s); i++, now_s += .005) {
+        for (size_t j = 0; j < MOST && shares_missing(s); j++) {
+            if (end_s[j] > now_s)
+                continue;
+            taken += claim[j] ? shares_deposit(s, j, now_s) : 0;
+            claim[j] = shares_claim(s, j, now_s);
+            end_s[j] = now_s + .01 + (double)claim[j] * x[j] / (double)units;
+        }
+    }
+    return taken;
+}
+
 /* Whatever the rates, and however wrong the forecast, a batch is exactly full
  * and nothing is allocated. */
-static void random_steps(void)
+static void random_steps(struct shares *s, size_t units)
 {
-    double x[MOST], end_s[MOST], lag_s[MOST];
-    size_t claim[MOST], over = 0, stuck = 0, before;
-    struct shares *s = create(MOST, 3, 24, .01);
+    double x[MOST], lag_s[MOST];
+    size_t over = 0, stuck = 0, before = allocations;
     struct rng r;
 
     rng_seed(&r, 5, 0);
-    before = allocations;
     for (int step = 0; step < 60; step++) {
-        for (size_t j = 0; j < MOST; j++) {
-            x[j] = exp(.3 * rng_normal(&r));
-            lag_s[j] = rng_uniform(&r) < .2 ? rng_uniform(&r) : 0;
-        }
+        random_step(&r, x, lag_s);
         shares_begin(s, step % 5 ? expect(MOST, x, .1, 3) : NULL, lag_s);
-        size_t taken = 0;
-        double now_s = 0;
-        for (size_t j = 0; j < MOST; j++) {
+        for (size_t j = 0; j < MOST; j++)
             x[j] *= exp(.2 * rng_normal(&r));
-            claim[j] = 0;
-            end_s[j] = lag_s[j];
-        }
         if (step % 7 == 0)
             shares_leave(s, 3);
-        for (int i = 0; i < 4000 && shares_missing(s); i++, now_s += .005) {
-            for (size_t j = 0; j < MOST && shares_missing(s); j++) {
-                if (end_s[j] > now_s)
-                    continue;
-                taken += claim[j] ? shares_deposit(s, j, now_s) : 0;
-                claim[j] = shares_claim(s, j, now_s);
-                end_s[j] = now_s + .01 + (double)claim[j] * x[j] / 24;
-            }
-        }
+        over += play(s, x, lag_s, units) != MOST * units;
         stuck += shares_missing(s) != 0;
-        over += taken != MOST * 24;
     }
     ok(!stuck && !over, "60 steps are full, exactly: %zu stuck, %zu not", stuck,
        over);
@@ -434,7 +529,10 @@ int main(void)
     straggler(1, 1.05, 1.3);
     learns();
     unpredicted();
-    random_steps();
+    by_last();
+    slow_once();
+    random_steps(create(MOST, 3, 24, .01), 24);
+    random_steps(create_by_last(MOST, 8, .01), 8);
     alone();
     expected();
     stops();
