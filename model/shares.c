@@ -328,7 +328,7 @@ double shares_close_s(const struct shares *s)
 void shares_plan(struct shares *s, double now_s)
 {
     s->now_s = fmax(s->now_s, now_s);
-    if (s->predicted || s->spec.by_last)
+    if (s->predicted)
         shares_make_plan(s);
 }
 
@@ -337,13 +337,11 @@ double shares_left_s(struct shares *s, size_t worker, double now_s)
     struct share *w = &s->share[worker];
     double sum = 0;
 
-    if (w->state != RUNNING)
+    if (w->state != RUNNING || !s->predicted)
         return 0;
     s->now_s = fmax(s->now_s, now_s);
     if (!isnan(w->unit_s))
         return shares_known_end_s(s, w) - s->now_s;
-    if (!s->predicted)
-        return 0;
     const double *x = s->point_s + worker * POINTS;
     shares_outrun(s, worker);
     for (size_t i = w->first; i < POINTS; i++)
@@ -355,18 +353,17 @@ double shares_left_s(struct shares *s, size_t worker, double now_s)
 
 double shares_rate(const struct shares *s, size_t but)
 {
-    double rate = 0, units = (double)s->spec.units;
+    double rate = 0;
 
-    for (size_t j = 0; j < s->spec.n; j++) {
+    for (size_t j = 0; s->predicted && j < s->spec.n; j++) {
         const struct share *w = &s->share[j];
+        double batch_s = s->point_s[j * POINTS + POINTS / 2];
         if (j == but || w->state == GONE)
             continue;
-        if (!isnan(w->unit_s))
-            rate += 1 / w->unit_s;
-        else if (s->predicted)
-            rate += units / s->point_s[j * POINTS + POINTS / 2];
+        rate +=
+            isnan(w->unit_s) ? (double)s->spec.units / batch_s : 1 / w->unit_s;
     }
-    return s->predicted || s->spec.by_last ? rate : 0;
+    return rate;
 }
 
 bool shares_stop(const struct shares *s, double now_s, double lambda)

@@ -127,11 +127,11 @@ void shares_plan(struct shares *s, double now_s);
 /* How much longer a worker is expected to take for what it has in hand: of the
  * durations predicted that it has not outrun the mean; if it has outrun them
  * all, or its rate is known, and it is overdue, as long again.  0: nothing is
- * in hand, or nothing is known. */
+ * in hand, or nothing is predicted. */
 double shares_left_s(struct shares *s, size_t worker, double now_s);
 
-/* Units a second that all others do while they work, 0 when nothing is known:
- * of those that by_last knows. */
+/* Units a second that all others do while they work, and 0 when nothing is
+ * predicted. */
 double shares_rate(const struct shares *s, size_t but);
 
 /* Renewal reward: is no later time up to the planned close worth more than now,

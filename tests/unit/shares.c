@@ -58,6 +58,16 @@ static const struct predictive *expect(size_t n, const double *x, double p_slow,
     return &f->p;
 }
 
+static struct shares *create_of(const struct shares_spec *spec)
+{
+    struct shares *s = NULL;
+    struct dsgd_error err;
+
+    if (shares_create(spec, &s, &err) != DSGD_OK)
+        printf("# %s\n", err.text);
+    return s;
+}
+
 static struct shares *create(size_t n, size_t parts, size_t units,
                              double cost_s)
 {
@@ -68,14 +78,10 @@ static struct shares *create(size_t n, size_t parts, size_t units,
                                .parts = parts,
                                .units = units,
                                .cost_s = cost_s};
-    struct shares *s = NULL;
-    struct dsgd_error err;
 
     for (size_t j = 0; j < n; j++)
         node[j] = (uint32_t)j;
-    if (shares_create(&spec, &s, &err) != DSGD_OK)
-        printf("# %s\n", err.text);
-    return s;
+    return create_of(&spec);
 }
 
 static const double ready[MOST];
@@ -279,12 +285,8 @@ static struct shares *create_by_last(size_t n, size_t parts, double cost_s)
                                .units = parts,
                                .cost_s = cost_s,
                                .by_last = true};
-    struct shares *s = NULL;
-    struct dsgd_error err;
 
-    if (shares_create(&spec, &s, &err) != DSGD_OK)
-        printf("# %s\n", err.text);
-    return s;
+    return create_of(&spec);
 }
 
 /* Two workers, two parts each; a part takes .5 and 1.6. */
