@@ -229,7 +229,12 @@ enum dsgd_err launch_model(const struct dsgd_options *opt,
             "%s",
             opt->cutoff, path,
             opt->work == DSGD_WORK_SHARED ? "full" : "full, static:K or order");
-    return timing_model_load(path, m, err);
+    enum dsgd_err rc = timing_model_load(path, m, err);
+    if (rc != DSGD_OK && err) { /* users may not have named it themselves */
+        struct dsgd_error text = *err;
+        error_set(err, rc, "--dsgd-model: %.480s", text.text);
+    }
+    return rc;
 }
 
 static void warn(const struct dsgd_options *opt, const char *text)

@@ -376,7 +376,7 @@ static enum dsgd_err find(const struct options *o, struct report_paths *paths,
     }
     if (rc == DSGD_OK && dir[0])
         rc = report_find(dir, o->jobs, !o->user, users, paths, err);
-    if (rc == DSGD_OK && paths->n == 0 && !o->user)
+    if (rc == DSGD_OK && paths->n == 0 && !o->user && !o->record_dir)
         rc = report_find(".", o->jobs, true, NULL, paths, err);
     if (rc == DSGD_OK && paths->n == 0 && !dir[0])
         rc = error_set(err, DSGD_E_USAGE,

@@ -23,6 +23,7 @@ struct worker {
     struct dsgd_options run;
     struct train_report *report; /* of worker 0 */
     size_t threads;
+    uint32_t workers; /* of the run */
     int rank;
     bool first;    /* worker 0, which speaks for all */
     bool launched; /* by dsgd-run: there is no MPI here */
@@ -64,7 +65,9 @@ static bool is_speaker(void)
 static enum dsgd_err prepare(struct worker *w, struct dsgd_error *err)
 {
     w->threads = train_blas_threads();
-    enum dsgd_err rc = train_blas_check(train_gemm, err);
+    enum dsgd_err rc = train_straggle_check(w->opt.straggle, w->workers, err);
+    if (rc == DSGD_OK)
+        rc = train_blas_check(train_gemm, err);
     if (rc == DSGD_OK)
         rc = train_job_prepare(&w->opt, w->first, &w->job, err);
     if (rc == DSGD_OK) {
@@ -155,7 +158,7 @@ static enum dsgd_err find_worker(struct worker *w, struct dsgd_error *err)
     enum dsgd_err rc = agree(w, dsgd_options_init(&w->run, err), err);
 
     if (rc == DSGD_OK)
-        rc = dsgd_mpi_rank(MPI_COMM_WORLD, &w->run, &number, NULL, err);
+        rc = dsgd_mpi_rank(MPI_COMM_WORLD, &w->run, &number, &w->workers, err);
     if (rc == DSGD_OK)
         w->first = number == 0;
     return rc;

@@ -171,3 +171,19 @@ double train_straggle_factor(const char *text, unsigned rank)
     }
     return found;
 }
+
+enum dsgd_err train_straggle_check(const char *text, unsigned workers,
+                                   struct dsgd_error *err)
+{
+    unsigned long at;
+    double factor;
+
+    while (text && *text && next_straggler(&text, &at, &factor)) {
+        if (at >= workers)
+            return error_set(err, DSGD_E_USAGE,
+                             "--straggle: there is no rank %lu among %u "
+                             "workers, 0 to %u",
+                             at, workers, workers - 1);
+    }
+    return DSGD_OK;
+}

@@ -50,4 +50,11 @@ const char *train_schedule_name(enum train_schedule schedule);
  *   text  in  checked by train_options_parse; NULL: nobody */
 double train_straggle_factor(const char *text, unsigned rank);
 
+/* Does --straggle name ranks of the run only?
+ *   text     in  as above
+ *   workers  in  of the run
+ * Errors: DSGD_E_USAGE, which names the first that is not there. */
+enum dsgd_err train_straggle_check(const char *text, unsigned workers,
+                                   struct dsgd_error *err);
+
 #endif

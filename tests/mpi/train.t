@@ -78,6 +78,8 @@ fails "a learning rate that is too high" 11 'lower --lr' \
 fails "a summary that can't be written" 5 \
     'rank 0 on .*: --summary: /nonexistent/s: No such file' \
     --model softmax --summary /nonexistent/s
+fails "a straggler that is not there" 2 '--straggle: there is no rank 4 among 4' \
+    --model softmax --straggle 3:2,4:2
 DSGD_CUTOFF=static:5 fails "K larger than the ranks" 2 \
     'static:5 waits for more workers than the 4' --model softmax
 mkdir "$dir/short"

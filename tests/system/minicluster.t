@@ -202,6 +202,8 @@ at_least "noise slows its own node" "$n3" 1.8
 at_most "and not another one" "$n1" 1.4
 is "noise is a job of the user that Slurm knows of" "$listed" \
     "RUNNING n3 $(job id -un)"
+like "noise stop of a job that is over" "$(mc noise stop "$id" 2>&1)" \
+    "noise: no such job runs: $id"
 is "noise stop ends it" "$(job squeue -h -n noise -t R)" ""
 is "with all its processes" \
     "$(sleep 1; mc exec n3 ps -o pid= -u "$job_uid" | wc -l)" 0

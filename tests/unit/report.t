@@ -121,6 +121,7 @@ prints 100.0 -n -P -o JobID -j 900.1
 export DSGD_RECORD_DIR="$records"
 prints '' -n -P -o JobID -u bob -j 900.1
 prints '' -n -P -o JobID -u bob -j 100 --record-dir "$records/alice"
+prints '' -n -P -o JobID -j 900.1 --record-dir "$records/alice"
 rm "$dir/cwd/900.1.0.dsgd"
 
 fails 2 'there is no field "Foo"' -o JobID,Foo -j 100

@@ -88,6 +88,14 @@ static void test_straggle(void)
     near(train_straggle_factor("3:2.5,7:4", 3), 2.5, 0, "rank 3");
     near(train_straggle_factor("3:2.5,7:4", 7), 4, 0, "rank 7");
     near(train_straggle_factor("3:2.5,7:4", 0), 1, 0, "rank 0");
+
+    struct dsgd_error err = {""};
+    is_int(train_straggle_check(NULL, 1, &err), DSGD_OK, "nobody, of one");
+    is_int(train_straggle_check("3:2.5,7:4", 8, &err), DSGD_OK, "of eight");
+    is_int(train_straggle_check("3:2.5,7:4", 7, &err), DSGD_E_USAGE,
+           "of seven");
+    is_str(err.text, "--straggle: there is no rank 7 among 7 workers, 0 to 6",
+           "says which is not there");
 }
 
 /* Every option of --help is an item of the page, and the other way round. */
