@@ -19,7 +19,13 @@ static const char *text_end(const struct cursor *c)
 
 void cursor_start(struct cursor *c, const struct trace_text *text)
 {
-    *c = (struct cursor){.text = text, .at = text->data, .line_end = true};
+    static const char mark[3] = "\xef\xbb\xbf";
+    bool marked =
+        text->size >= sizeof mark && memcmp(text->data, mark, sizeof mark) == 0;
+
+    *c = (struct cursor){.text = text,
+                         .at = text->data + (marked ? sizeof mark : 0),
+                         .line_end = true};
 }
 
 bool cursor_line(struct cursor *c)

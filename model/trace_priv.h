@@ -21,6 +21,8 @@ struct cell {
     size_t length;
 };
 
+/* At the start of a text, behind the byte order mark that some programs put
+ * there. */
 void cursor_start(struct cursor *c, const struct trace_text *text);
 /* Go to the next line; false at the end of the text.  Empty lines at the end
  * are not lines. */

@@ -40,6 +40,8 @@ static void hostile_rows(void)
 {
     refused("", NULL, NULL, "a/x.csv: empty;");
     refused("\n \r\n\t\n", NULL, NULL, "a/x.csv: empty;");
+    refused("\xef\xbb\xbf", NULL, NULL, "a/x.csv: empty;");
+    refused("\xef\xbb", NULL, NULL, "a/x.csv:1:1: \"\?\?\" is not a finite");
     refused("1,2\n3,nan\n", NULL, NULL, "a/x.csv:2:2: \"nan\" is not a finite");
     refused("1,inf\n", NULL, NULL, "a/x.csv:1:2: \"inf\" is not a finite");
     refused("1,1e999\n", NULL, NULL, "a/x.csv:1:2: \"1e999\" is not a finite");
@@ -69,8 +71,9 @@ static void rows(void)
     struct trace *t;
     struct dsgd_error w, err;
 
-    is_int(parse(" 1, 2.5\t,3e2\r\n4,5,6", NULL, NULL, &t, &w, &err), DSGD_OK,
-           "spaces, DOS line ends, no last line end");
+    is_int(
+        parse("\xef\xbb\xbf 1, 2.5\t,3e2\r\n4,5,6", NULL, NULL, &t, &w, &err),
+        DSGD_OK, "a byte order mark, spaces, DOS line ends, no last line end");
     ok(t->steps == 2 && t->n == 3 && t->n_nodes == 3 && t->features == 0 &&
            t->duration_s[1] == 2.5 && t->duration_s[2] == 300 &&
            t->duration_s[5] == 6 && t->node[2] == 2,
