@@ -337,6 +337,7 @@ static enum dsgd_err prepare_work(struct fit_set *s, struct dsgd_error *err)
     struct set_size check = {.steps = CHECK_STEPS, .clusters = 1};
 
     widen(&max, s->files);
+    widen(&max, &s->check); /* one scenario's clusters all have its size */
     widen(&check, s->files);
     widen(&check, &s->check);
     enum dsgd_err rc = fit_batch_create(config, &max, &s->batch, err);

@@ -11,10 +11,12 @@
 enum { BAR = 14, GAP = 24, HEIGHT = 320, LEFT = 56, TOP = 24, KEY = 130 };
 
 /* One fill a policy; those with a timing model stand out. */
-static const char *const fills[N_POLICIES] = {
-    "#9aa0a6", "#5f6368", "#b0bec5", "#bcaaa4", "#a1887f",
-    "#ffcc80", "#ffb74d", "#81c784", "#9575cd", "#1a73e8",
-    "#4dd0e1", "#26a69a", "#00695c", "#e0e0e0"};
+static const char *const fills[] = {"#9aa0a6", "#5f6368", "#b0bec5", "#bcaaa4",
+                                    "#a1887f", "#ffcc80", "#ffb74d", "#81c784",
+                                    "#9575cd", "#1a73e8", "#4dd0e1", "#26a69a",
+                                    "#80cbc4", "#00695c", "#e0e0e0"};
+
+_Static_assert(sizeof fills / sizeof fills[0] == N_POLICIES, "a fill each");
 
 /* The chart's upper end, in lines of .2: 1, or what a policy in parts reaches
  * beyond the oracle of whole batches. */
