@@ -37,7 +37,7 @@ like "is a number" "$out" 'all +-?[0-9.]+$'
 is "which can't be written" $? 5
 
 code "of more workers than a batch has room for otherwise" 0 "$fit" \
-    --synth=iid:n=700,N=4 --steps 1 -o "$dir/wide.safetensors"
+    --synth=iid:n=700,N=4 --steps 1 -o wide.safetensors
 code "a set model from a synthetic cluster" 0 "$fit" --synth=iid:n=8 --steps 3 \
     --progress none -o s.safetensors
 is "--progress none prints nothing" "$out" ""
