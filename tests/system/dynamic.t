@@ -90,5 +90,6 @@ at_least "and says what would have been saved" \
 job srun -N1 --dsgd-cutoff=dynamic --dsgd-model=/etc/passwd \
     "$builddir/dsgd-train" --max-steps 5 >"$shared/out" 2>&1
 is "a file that is no model: exit code" $? 6
-like "and it is named" "$(cat "$shared/out")" '/etc/passwd'
+like "it is named, and the option" "$(cat "$shared/out")" \
+    '--dsgd-model: /etc/passwd'
 tap_done
